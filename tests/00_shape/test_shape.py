@@ -133,6 +133,13 @@ def test_test_files_have_unique_names() -> None:
     assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
 
 
+def test_helpers_are_imported_by_their_full_names() -> None:
+    helpers = {path.stem for path in (ROOT / "tests" / "support").rglob("*.py")} - set(sys.stdlib_module_names)
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        bare = {module for module, _ in imports(path)} & helpers
+        assert not bare, f"{name(path)}: {bare} lie in tests/support: from tests.support... import ..."
+
+
 def test_import_is_light() -> None:
     heavy = ["cupy", "pyopencl", "torch", "islpy", "lark", "numpy", "rich", "click"]
     code = f"import sys, tilegen; print([m for m in {heavy!r} if m in sys.modules])"

@@ -6,7 +6,8 @@ import os
 import time
 
 import pytest
-from workers import TookTooLong, run_jobs, within
+
+from tests.support.workers import TookTooLong, run_jobs, within
 
 
 def job(numbers):

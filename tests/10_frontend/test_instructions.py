@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 import pytest
-from ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, Wgmma, read
 
+from tests.support.simulator.ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, Wgmma, read
 from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions

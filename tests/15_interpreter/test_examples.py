@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy_references import CASES, Case, Inputs, Sizes
 
+from tests.support.meaning.numpy_references import CASES, Case, Inputs, Sizes
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, reference, run

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from meaning import Erroneous, is_admitted, meaning
-from numpy_references import CASES
 from test_examples import ROOT, inputs_of, kernel_of
 
+from tests.support.meaning.kernels import Erroneous, is_admitted, meaning
+from tests.support.meaning.numpy_references import CASES
 from tilegen.interpreter.dtypes import to_values
 
 SMALL = [(case, sizes) for case in CASES for sizes in case.sizes if prod(sizes.values()) < 400]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 
+from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions

@@ -5,8 +5,8 @@ from itertools import product
 from typing import NamedTuple
 
 import pytest
-from stock import schedule_stock
 
+from tests.support.stock import schedule_stock
 from tilegen.lowering import lower
 from tilegen.poly.execution import rows_before, ways_before, ways_between
 from tilegen.poly.instances import Placed, Use, project

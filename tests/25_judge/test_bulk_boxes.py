@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from bulk import CASES
-from written import tree_from
 
+from tests.support.bulk_kernels import CASES
+from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite_nodes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from enumeration import verdict
-from random_case import composites, witness_sizes
 
+from tests.support.enumeration.runs import verdict
+from tests.support.generators.case import composites, witness_sizes
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var

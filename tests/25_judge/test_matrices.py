@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tensorized import LOADED, TENSORIZED
-from written import tree_from
 
+from tests.support.tensor_core_kernels import LOADED, TENSORIZED
+from tests.support.written import tree_from
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Load, Loop, Stmt

@@ -1,6 +1,6 @@
 """A few hundred of the verdicts that opinions.py counts by the ten thousand."""
 
-from opinions import chunk_of
+from tests.support.enumeration.opinions import chunk_of
 
 
 def test_no_verdict_is_falsely_legal_and_few_are_falsely_illegal():

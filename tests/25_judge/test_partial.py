@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from enumeration import verdict
 
+from tests.support.enumeration.runs import verdict
 from tilegen import load
 from tilegen.errors import IllegalStep
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from enumeration import verdict
 
+from tests.support.enumeration.runs import verdict
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var

@@ -7,10 +7,10 @@ import random
 import re
 
 import pytest
-from enumeration import verdict
-from random_programs import random_kernel
-from random_steps import random_step
 
+from tests.support.enumeration.runs import verdict
+from tests.support.generators.programs import random_kernel
+from tests.support.generators.steps import random_step
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
 from tilegen.ir.written import tree_of

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from read_back import difference
-from simulate import faults
-from written import tree_from
 
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, Source
 from tilegen.frontend import build, parse

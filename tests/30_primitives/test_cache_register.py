@@ -1,9 +1,9 @@
 """Cases of cache_register that once went wrong."""
 
 import pytest
-from simulate import faults
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.errors import Source, StepError
 from tilegen.frontend import build, parse
 from tilegen.ir.walk import stmts

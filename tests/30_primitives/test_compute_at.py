@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from enumeration import verdict
 
+from tests.support.enumeration.runs import verdict
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run

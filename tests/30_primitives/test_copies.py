@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from stock import schedule_stock
-from written import tree_from
 
+from tests.support.stock import schedule_stock
+from tests.support.written import tree_from
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
 from tilegen.proof import prove

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulate import faults
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.errors import TilegenError
 from tilegen.interpreter import reference, run
 from tilegen.ir.fragments import deal_fragments

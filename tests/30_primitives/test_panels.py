@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tensorized import PRODUCT as TENSOR_PRODUCT
-from written import tree_from
 
+from tests.support.tensor_core_kernels import PRODUCT as TENSOR_PRODUCT
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import run
 from tilegen.lowering import lower

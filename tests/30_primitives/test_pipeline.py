@@ -1,8 +1,8 @@
 """What pipeline moves to the start of a loop."""
 
 import numpy as np
-from written import tree_from
 
+from tests.support.written import tree_from
 from tilegen.interpreter import run
 from tilegen.ir.walk import find_loop, stmts
 from tilegen.lowering import lower

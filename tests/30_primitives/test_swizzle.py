@@ -1,9 +1,9 @@
 """A swizzle on any shared buffer of a schedule: proved, and printed as it is said."""
 
 import pytest
-from read_back import difference
-from stock import schedule_stock
 
+from tests.support.reader.readback import difference
+from tests.support.stock import schedule_stock
 from tilegen.backends.text import emit
 from tilegen.ir.show import show_buffer
 from tilegen.judge import judge

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from simulate import faults
-from tensorized import LOADED, PRODUCT, PRODUCT_F64, TENSORIZED, TILES, by_one_warp
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.tensor_core_kernels import LOADED, PRODUCT, PRODUCT_F64, TENSORIZED, TILES, by_one_warp
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.ir.fragments import deal_fragments
 from tilegen.ir.show import show, show_buffer, show_expr

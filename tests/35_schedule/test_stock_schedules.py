@@ -4,8 +4,8 @@ from itertools import takewhile
 
 import numpy as np
 import pytest
-from stock import cases, find, lighter, schedule_stock
 
+from tests.support.stock import cases, find, lighter, schedule_stock
 from tilegen.interpreter import reference, run
 from tilegen.interpreter.dtypes import from_values, to_values
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from in_line import in_line
-from simulate import faults
-from written import PRODUCT, ahead, tree_from
 
+from tests.support.in_line import in_line
+from tests.support.simulator.threads import faults
+from tests.support.written import PRODUCT, ahead, tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import run
 from tilegen.ir.affine import const, var

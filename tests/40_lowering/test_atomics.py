@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from read_back import difference
-from simulate import faults, verdict
-from written import tree_from
 
 import tilegen
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults, verdict
+from tests.support.written import tree_from
 from tilegen.backends import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.nodes import Stmt

@@ -1,8 +1,8 @@
 """Barriers: where a dependence crosses threads, and nowhere else."""
 
 import pytest
-from stock import cases, lower_stock, schedule_stock
 
+from tests.support.stock import cases, lower_stock, schedule_stock
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, For, If

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from simulate import faults
-from stock import cases, lighter, schedule_stock
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.stock import cases, lighter, schedule_stock
+from tests.support.written import tree_from
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
 from tilegen.interpreter.dtypes import from_values

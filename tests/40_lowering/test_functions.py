@@ -1,9 +1,9 @@
 """Blocks that stand several times become functions, whose parameters are what differs."""
 
 import pytest
-from in_line import in_line
-from stock import schedule_stock
 
+from tests.support.in_line import in_line
+from tests.support.stock import schedule_stock
 from tilegen.ir.affine import const, var
 from tilegen.lowering import lower
 from tilegen.lowering.generalise import Parameters

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from simulate import faults, verdict
-from written import tree_from
 
+from tests.support.simulator.threads import faults, verdict
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, Source
 from tilegen.frontend import build, parse

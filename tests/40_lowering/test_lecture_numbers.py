@@ -2,8 +2,7 @@
 
 from math import prod
 
-from stock import schedule_stock
-
+from tests.support.stock import schedule_stock
 from tilegen.ir.nodes import THREAD_KINDS
 from tilegen.ir.walk import leaves, loads
 from tilegen.lowering import lower

@@ -1,7 +1,6 @@
 """Vectors whose alignment is missing are given up loop by loop, and those on the chip stay."""
 
-from stock import schedule_stock
-
+from tests.support.stock import schedule_stock
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower, unmet
 from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore

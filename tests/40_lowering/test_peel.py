@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from in_line import in_line
-from simulate import faults
-from written import PRODUCT, ahead
 
+from tests.support.in_line import in_line
+from tests.support.simulator.threads import faults
+from tests.support.written import PRODUCT, ahead
 from tilegen.backends.text import emit
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import rewrite, walk

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from simulate import faults
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import run
 from tilegen.ir.affine import const, var

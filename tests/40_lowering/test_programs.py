@@ -1,11 +1,11 @@
 """Programs of one thread: who runs what, guards, vector accesses and what they need."""
 
 import pytest
-from read_back import difference
-from simulate import faults
-from stock import modules, schedule_stock
-from written import tree_from
 
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.stock import modules, schedule_stock
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

@@ -4,10 +4,10 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-import stock
-from simulate import faults
-from written import tree_from
 
+from tests.support import stock
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Stmt

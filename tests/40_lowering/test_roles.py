@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from simulate import faults
 
+from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulate import faults
-from stock import schedule_stock
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.stock import schedule_stock
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError
 from tilegen.judge import judge

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from simulate import faults
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError
 from tilegen.ir.affine import const

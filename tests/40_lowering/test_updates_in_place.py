@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulate import faults, verdict
 
+from tests.support.simulator.threads import faults, verdict
 from tilegen import load
 from tilegen.errors import ArgumentError, IllegalStep
 from tilegen.interpreter import reference, run

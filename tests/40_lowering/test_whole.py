@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from simulate import faults
-
+from tests.support.simulator.threads import faults
 from tilegen.api import load
 from tilegen.backends.text import emit
 from tilegen.lowering import lower

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from written import ahead
 
+from tests.support.written import ahead
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from stock import cases, schedule_stock
 
+from tests.support.stock import cases, schedule_stock
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt

@@ -1,9 +1,9 @@
 """Bulk copies are proved to arrive in time, and to be what their maps say, in every version of a program."""
 
 import pytest
-from bulk import CASES
-from written import tree_from
 
+from tests.support.bulk_kernels import CASES
+from tests.support.written import tree_from
 from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.proof import prove

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulate import faults
-from tensorized import LOADED
-from written import tree_from
 
+from tests.support.simulator.threads import faults
+from tests.support.tensor_core_kernels import LOADED
+from tests.support.written import tree_from
 from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions

@@ -4,9 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
+from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, needed_lines, require_instructions
 from tilegen.backends.cuda import CudaEngine

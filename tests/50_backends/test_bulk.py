@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from bulk import CASES
-from read_back import difference
-from stored import as_called
-from written import tree_from
 
+from tests.support.bulk_kernels import CASES
+from tests.support.reader.readback import difference
+from tests.support.stored import as_called
+from tests.support.written import tree_from
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit

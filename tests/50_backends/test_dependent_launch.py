@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from overlapping import CHAIN, TWO
-from written import tree_from
 
+from tests.support.overlapping_kernels import CHAIN, TWO
+from tests.support.written import tree_from
 from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.devices import engine, program

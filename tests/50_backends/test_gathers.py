@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, schedule_text
-from overflow import overflow
 
+from tests.support.by_hand import agrees, compiles, schedule_text
+from tests.support.reader.overflow import overflow
 from tilegen.backends.text import emit
 from tilegen.errors import SourceError
 from tilegen.ir.nodes import Gather

@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 import pytest
-from declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 
+from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture
 from tilegen.backends.cuda import CudaEngine

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, schedule_text
 
+from tests.support.by_hand import agrees, compiles, schedule_text
 from tilegen.errors import SourceError
 
 KINDS = {"i32": np.int32, "i64": np.int64, "i8": np.int8, "u8": np.uint8}

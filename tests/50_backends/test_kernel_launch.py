@@ -6,8 +6,8 @@ from struct import pack
 
 import numpy as np
 import pytest
-from driver import ENTRY, Driver
 
+from tests.support.driver import ENTRY, Driver
 from tilegen.backends import kernel_launch
 from tilegen.backends.engine import BoundMap, Run
 from tilegen.errors import DeviceError

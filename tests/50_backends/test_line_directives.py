@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stock import schedule_stock
 
 import tilegen
+from tests.support.stock import schedule_stock
 from tilegen.backends import nvrtc, toolkit
 from tilegen.backends.line_directives import emit_with_places
 from tilegen.backends.text import emit

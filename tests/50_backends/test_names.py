@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from stock import cases, schedule_stock
 
+from tests.support.stock import cases, schedule_stock
 from tilegen import load
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program

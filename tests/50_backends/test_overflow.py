@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from overflow import extremes, overflow
-from stock import cases, lower_stock, schedule_stock
 
+from tests.support.reader.overflow import extremes, overflow
+from tests.support.stock import cases, lower_stock, schedule_stock
 from tilegen import load
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from declared_sums import SIGNIFICAND
 
 import tilegen
+from tests.support.declared_sums import SIGNIFICAND
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.ir.instructions import Summation

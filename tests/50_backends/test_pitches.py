@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from driver import Card, Driver, cupy_array
-from read_back import difference
-from simulate import faults
-from stock import schedule_stock
 
 import tilegen
+from tests.support.driver import Card, Driver, cupy_array
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.stock import schedule_stock
 from tilegen.backends import nvrtc
 from tilegen.backends.device_program import Program
 from tilegen.backends.text import emit

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from by_hand import agrees, compiles, schedule_text
 
+from tests.support.by_hand import agrees, compiles, schedule_text
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, SourceError, StepError
 from tilegen.lab.check import cases

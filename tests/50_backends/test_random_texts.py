@@ -1,26 +1,21 @@
 """Random schedules of random kernels, lowered, printed and run: the text computes the kernel, exactly.
 
-A long run: python tests/50_backends/test_random_texts.py --cases 1000 --seed 1
+A long run: python -m tests.50_backends.test_random_texts --cases 1000 --seed 1
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from random_programs import random_kernel, random_sizes
-from random_steps import any_steps, gpu_recipe
-from stock import modules
-from stored import as_called
-
+from tests.support.generators.programs import random_kernel, random_sizes
+from tests.support.generators.steps import any_steps, gpu_recipe
+from tests.support.stock import modules
+from tests.support.stored import as_called
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, SourceError, StepError
 from tilegen.frontend import build, parse

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from read_back import difference
-from stock import cases, lower_stock, modules, schedule_stock
-from tensorized import LOADED
-from warpgroups import product
-from written import tree_from
 
+from tests.support.reader.readback import difference
+from tests.support.stock import cases, lower_stock, modules, schedule_stock
+from tests.support.tensor_core_kernels import LOADED
+from tests.support.warpgroup_kernels import product
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

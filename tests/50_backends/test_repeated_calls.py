@@ -8,9 +8,9 @@ from struct import unpack
 
 import numpy as np
 import pytest
-from driver import Card, Driver, cupy_array
 
 import tilegen
+from tests.support.driver import Card, Driver, cupy_array
 from tilegen.backends import cuda
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine, engine, program

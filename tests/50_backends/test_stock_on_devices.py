@@ -1,8 +1,8 @@
 """Every stock schedule on real devices, at odd and at even sizes: PoCL, a GPU, and the checker of races."""
 
 import pytest
-from stock import cases, lower_stock, schedule_stock
 
+from tests.support.stock import cases, lower_stock, schedule_stock
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.devices import engine, program

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bulk import CASES
-from written import tree_from
 
+from tests.support.bulk_kernels import CASES
+from tests.support.written import tree_from
 from tilegen.backends import cuda, tensor_maps
 from tilegen.backends.device_program import Program
 from tilegen.backends.engine import BoundMap, Run

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stock import cases, lower_stock, schedule_stock
-from stored import as_called
 
+from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.stored import as_called
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.dialect import CUDA

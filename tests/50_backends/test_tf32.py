@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from read_back import difference
-from simulate import faults
 
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from driver import Card, Driver, cupy_array
 
 import tilegen
+from tests.support.driver import Card, Driver, cupy_array
 from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.cuda_arrays import CupyCaller, caller_of
 from tilegen.backends.device_program import Program

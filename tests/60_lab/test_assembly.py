@@ -1,8 +1,8 @@
 """Machine code: kinds of instructions, the loop that the work is in, and S7's shares of useful instructions."""
 
 import pytest
-from stock import schedule_stock
 
+from tests.support.stock import schedule_stock
 from tilegen.backends import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError

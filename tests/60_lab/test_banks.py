@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from stock import schedule_stock
 
+from tests.support.stock import schedule_stock
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.addresses import patterns
 from tilegen.lab.banks import Remedy, conflict, lane_map, remedies, turns

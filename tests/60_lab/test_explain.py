@@ -1,8 +1,8 @@
 """The numbers of the lectures, as explain gives them for the stock schedules."""
 
 import pytest
-from stock import cases, schedule_stock
 
+from tests.support.stock import cases, schedule_stock
 from tilegen.api import load
 from tilegen.backends import toolkit
 from tilegen.lab.explain import explain, explain_tree, stages_by_line

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import random_expressions
 
 import tilegen
+from tests.support.generators import expressions as random_expressions
 from tilegen.backends import nvrtc
 
 

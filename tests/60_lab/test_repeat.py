@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stock import cases as stock_cases
-from stock import find, schedule_stock
 
 import tilegen
+from tests.support.stock import cases as stock_cases
+from tests.support.stock import find, schedule_stock
 from tilegen.backends.devices import InterpretedProgram, InterpreterEngine, engine, program
 from tilegen.cli import run
 from tilegen.errors import WrongResult

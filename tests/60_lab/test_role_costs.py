@@ -1,7 +1,6 @@
 """What explain says of roles: who does what, and what that costs."""
 
-from stock import schedule_stock
-
+from tests.support.stock import schedule_stock
 from tilegen.cli.explain_printing import role_lines
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

@@ -4,10 +4,10 @@ import re
 from math import prod
 
 import pytest
-from stock import schedule_stock
-from tensorized import PRODUCT, PRODUCT_F64, by_one_warp
 
 import tilegen
+from tests.support.stock import schedule_stock
+from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
 from tilegen.backends import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli import explain_printing

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from exported import Made, build, load_launcher, runtime
 
 import tilegen
+from tests.support.exported import Made, build, load_launcher, runtime
 from tilegen import __version__
 from tilegen.backends import fatbin
 from tilegen.cli import run

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from exported import Made, build
 from test_export_versions import draws
 
+from tests.support.exported import Made, build
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch

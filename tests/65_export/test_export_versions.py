@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from exported import Made, load_launcher
 
+from tests.support.exported import Made, load_launcher
 from tilegen.errors import LimitError
 from tilegen.export.versions import Version, choose
 from tilegen.ir.nodes import DTYPE_BYTES

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from browser import open_browser
-from records_of import record
-from stock import schedule_stock
 
+from tests.support.browser import open_browser
+from tests.support.records_of import record
+from tests.support.stock import schedule_stock
 from tilegen.lab.explain import explain
 from tilegen.lab.records import line_of
 from tilegen.report import Study, read_measured, report

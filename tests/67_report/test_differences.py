@@ -1,8 +1,8 @@
 """Differences of trees, word by word: nothing is lost, and what has only been indented is no difference."""
 
 import pytest
-from stock import schedule_stock
 
+from tests.support.stock import schedule_stock
 from tilegen.ir.show import show
 from tilegen.report.differences import DifferentLine, differences
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from records_of import H200, ladder, record, rung
-from stock import schedule_stock
 
+from tests.support.records_of import H200, ladder, record, rung
+from tests.support.stock import schedule_stock
 from tilegen.errors import UsageError
 from tilegen.lab.records import line_of
 from tilegen.report import read_measured, report, study_of

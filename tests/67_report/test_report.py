@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from stock import schedule_stock
 
 import tilegen
+from tests.support.stock import schedule_stock
 from tilegen.cli import run
 from tilegen.errors import UsageError
 from tilegen.report import report, study_of

@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 
-import fake_gpus
 import pytest
 
+from tests.support import fake_gpus
 from tilegen import api
 from tilegen.backends.devices import engine
 from tilegen.cli import run

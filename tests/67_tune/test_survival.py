@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-import poisoned
 import pytest
 
+from tests.support import poisoned
 from tilegen import api
 from tilegen.lab.record_files import read_records
 from tilegen.tune.children import ChildLost, Pool

@@ -14,9 +14,9 @@ from typing import Any
 import nbclient
 import nbformat
 import pytest
-from documents import Command, matches, replace_output, restore_elisions, tables
 
 import tilegen
+from tests.support.documents import Command, matches, replace_output, restore_elisions, tables
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine
 from tilegen.cli import run

@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 
 import pytest
-from stock import schedule_stock
 
 import tilegen
+from tests.support.stock import schedule_stock
 from tilegen.backends import cuda, nvrtc
 from tilegen.cli import run
 from tilegen.errors import DeviceError

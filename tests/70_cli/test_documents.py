@@ -12,7 +12,9 @@ from pathlib import Path
 
 import click
 import pytest
-from documents import (
+
+import tilegen
+from tests.support.documents import (
     DOCUMENTS,
     ROOT,
     TEXTS,
@@ -27,8 +29,6 @@ from documents import (
     tables,
     text_of,
 )
-
-import tilegen
 from tilegen.backends import nvrtc, opencl
 from tilegen.cli import load_commands
 from tilegen.cli.arguments import parse_list, repeat_options

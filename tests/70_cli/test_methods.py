@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from stock import cases
 
 import tilegen
+from tests.support.stock import cases
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import registry

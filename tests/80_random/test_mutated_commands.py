@@ -1,6 +1,6 @@
 """Commands with mistakes that nobody thought of: they end with an exit code of the README, and a word on why.
 
-A long run:  python tests/80_random/test_mutated_commands.py --cases 3000 --seed 1
+A long run:  python -m tests.80_random.test_mutated_commands --cases 3000 --seed 1
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from test_mutated_texts import mutate
-from workers import within
 
+from tests.support.workers import within
 from tilegen.cli import run
 
 SCALED = """\

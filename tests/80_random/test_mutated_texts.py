@@ -1,7 +1,7 @@
 """Texts with mistakes that nobody thought of: whatever is written, only an error of the user's comes out.
 
-A long run:  python tests/80_random/test_mutated_texts.py --cases 20000 --seed 1 --jobs 8
-One case:    python tests/80_random/test_mutated_texts.py --seed 1 --case 4711
+A long run:  python -m tests.80_random.test_mutated_texts --cases 20000 --seed 1 --jobs 8
+One case:    python -m tests.80_random.test_mutated_texts --seed 1 --case 4711
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import sys
 import time
 import traceback
 from collections import Counter
@@ -18,11 +17,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from random_programs import any_text
-from workers import run_jobs, within
-
+from tests.support.generators.programs import any_text
+from tests.support.workers import run_jobs, within
 from tilegen import load
 from tilegen.errors import SourceError, TilegenError
 from tilegen.ir.show import show

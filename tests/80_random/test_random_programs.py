@@ -1,8 +1,8 @@
 """Random schedules of random kernels: whatever the judge accepts computes the kernel, exactly.
 
-A long run:  python tests/80_random/test_random_programs.py --cases 100000 --seed 1 --jobs 8 --pocl-share 5
-One case:    python tests/80_random/test_random_programs.py --seed 1 --case 4711
-Products:    python tests/80_random/test_random_programs.py --family tensors --cases 1000 --seed 1
+A long run:  python -m tests.80_random.test_random_programs --cases 100000 --seed 1 --jobs 8 --pocl-share 5
+One case:    python -m tests.80_random.test_random_programs --seed 1 --case 4711
+Products:    python -m tests.80_random.test_random_programs --family tensors --cases 1000 --seed 1
 """
 
 from __future__ import annotations
@@ -10,24 +10,19 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import sys
 import time
 import traceback
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from random_case import one_case
-from random_lane_reductions import reduction_case
-from random_steps import WORDS
-from random_tensors import tensor_case
-from workers import run_jobs, within
-
+from tests.support.generators.case import one_case
+from tests.support.generators.lane_reductions import reduction_case
+from tests.support.generators.steps import WORDS
+from tests.support.generators.tensors import tensor_case
+from tests.support.workers import run_jobs, within
 from tilegen.backends.opencl import unavailable_reason
 from tilegen.primitives import registry
 

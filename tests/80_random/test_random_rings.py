@@ -6,10 +6,10 @@ The random programs draw `specialize`, too; their tiles are seldom whole warps, 
 import random
 
 import pytest
-from read_back import difference
-from simulate import faults
-from written import tree_from
 
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import Release

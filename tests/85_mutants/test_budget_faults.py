@@ -1,19 +1,13 @@
 """Every fault in register budgets is refused by the proof: a warpgroup would wait for ever, or the hardware traps."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from budget_faults import FAULTS
-from read_back import difference
-from refused import find_missed
-from simulate import faults
-from warpgroups import BUDGETS
-from written import tree_from
-
+from tests.support.mutants.budget_faults import FAULTS
+from tests.support.mutants.refused import find_missed
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.warpgroup_kernels import BUDGETS
+from tests.support.written import tree_from
 from tilegen.backends import nvrtc
 from tilegen.backends.text import emit
 from tilegen.ir.budgets import launched_registers

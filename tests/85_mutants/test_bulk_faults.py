@@ -1,19 +1,14 @@
 """Every fault in bulk copies is refused by the proof; the simulation, which knows nothing of it, sees its effects."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bulk import CASES
-from bulk_faults import FAULTS, edited
-from refused import find_missed
-from simulate import faults
-from written import tree_from
-
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.bulk_faults import FAULTS, edited
+from tests.support.mutants.refused import find_missed
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.ir.affine import var
 from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import BulkCopies

@@ -1,14 +1,9 @@
 """A sample of the changed schedules: some of every stock schedule, all of the shortest one."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from changed_schedules import FAULTS, FINE, KINDS, PROVED, mutants, of_schedule, table
-from stock import cases
+from tests.support.mutants.changed_schedules import FAULTS, FINE, KINDS, PROVED, mutants, of_schedule, table
+from tests.support.stock import cases
 
 WHOLE = {"row_sum.warps", "conv1d.shared", "transpose.swizzled"}
 

@@ -1,23 +1,17 @@
 """Every fault in what the blocks of a cluster share is refused by the proof, and seen where it runs."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bulk import CASES
-from cluster_faults import CLUSTER_FAULTS
-from overlap_faults import FAULTS as OVERLAP_FAULTS
-from place_faults import PLACE_FAULTS
-from read_back import difference
-from refused import find_missed
-from ring_faults import FAULTS
-from simulate import faults
-from warpgroups import CLUSTER
-from written import tree_from
-
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.cluster_faults import CLUSTER_FAULTS
+from tests.support.mutants.overlap_faults import FAULTS as OVERLAP_FAULTS
+from tests.support.mutants.place_faults import PLACE_FAULTS
+from tests.support.mutants.refused import find_missed
+from tests.support.mutants.ring_faults import FAULTS
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.warpgroup_kernels import CLUSTER
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove

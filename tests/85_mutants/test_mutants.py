@@ -1,15 +1,11 @@
 """A sample of the mutants: every kind of fault, in six of the stock schedules. mutants.py has them all."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mutants import figures, of_base, read_log, table
-from stock import cases
+from tests.support.mutants.mutants import figures, of_base, read_log, table
+from tests.support.stock import cases
 
 SAMPLE = {
     "hgemm.ldmatrix",

@@ -1,19 +1,13 @@
 """Every fault in products that run on is refused by the proof; the simulation, by the PTX ISA, sees its effects."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from overlap_faults import FAULTS
-from read_back import difference
-from refused import find_missed
-from simulate import faults
-from warpgroups import RINGS
-from written import tree_from
-
+from tests.support.mutants.overlap_faults import FAULTS
+from tests.support.mutants.refused import find_missed
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.warpgroup_kernels import RINGS
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.lowering.product_nodes import Complete

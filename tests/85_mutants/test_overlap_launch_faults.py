@@ -1,20 +1,15 @@
 """Every fault in launches that begin early is refused by the proof: one would touch what another one still uses."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from overlap_launch_faults import FAULTS, wait_in_one_role
-from overlapping import CASES, TWO
-from read_back import difference
-from refused import find_missed
-from simulate import faults
-from written import tree_from
-
+from tests.support.mutants.overlap_launch_faults import FAULTS, wait_in_one_role
+from tests.support.mutants.refused import find_missed
+from tests.support.overlapping_kernels import CASES, TWO
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.lowering.launch_nodes import AwaitLaunches

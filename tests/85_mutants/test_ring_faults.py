@@ -1,21 +1,16 @@
 """Every fault in a specialized loop is refused by the proof; the simulation, which knows nothing of it, sees it run."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bulk import CASES
-from place_faults import PLACE_FAULTS
-from refused import find_missed
-from ring_faults import FAULTS
-from simulate import faults
-from stock import schedule_stock
-from written import tree_from
-
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.place_faults import PLACE_FAULTS
+from tests.support.mutants.refused import find_missed
+from tests.support.mutants.ring_faults import FAULTS
+from tests.support.simulator.threads import faults
+from tests.support.stock import schedule_stock
+from tests.support.written import tree_from
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower

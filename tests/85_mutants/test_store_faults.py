@@ -1,18 +1,12 @@
 """Every fault in bulk stores is refused by the proof; the simulation, which knows nothing of it, sees its effects."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bulk import CASES
-from refused import find_missed
-from simulate import faults
-from store_faults import FAULTS
-from written import tree_from
-
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.refused import find_missed
+from tests.support.mutants.store_faults import FAULTS
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.lowering import lower
 
 FAULTY = [case for case in CASES if case.startswith("stored")]

@@ -1,20 +1,14 @@
 """Every fault in turns at a ring is refused by the proof; the simulation, which knows nothing of it, sees it run."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bulk import CASES
-from place_faults import PLACE_FAULTS
-from refused import find_missed
-from ring_faults import FAULTS
-from simulate import faults
-from turn_faults import TURN_FAULTS
-from written import tree_from
-
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.place_faults import PLACE_FAULTS
+from tests.support.mutants.refused import find_missed
+from tests.support.mutants.ring_faults import FAULTS
+from tests.support.mutants.turn_faults import TURN_FAULTS
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.lowering import lower
 
 SIZES = {"M": 5, "N": 136, "K": 20}

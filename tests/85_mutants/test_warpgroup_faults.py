@@ -1,18 +1,12 @@
 """Every fault in products by warpgroups is refused by the proof; the simulation, by the PTX ISA, sees its effects."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from refused import find_missed
-from simulate import faults
-from warpgroup_faults import FAULTS, FAULTS_OF_FACTORS, leading, start, stride
-from warpgroups import CASES, FACTORS, WINDOWS
-from written import tree_from
-
+from tests.support.mutants.refused import find_missed
+from tests.support.mutants.warpgroup_faults import FAULTS, FAULTS_OF_FACTORS, leading, start, stride
+from tests.support.simulator.threads import faults
+from tests.support.warpgroup_kernels import CASES, FACTORS, WINDOWS
+from tests.support.written import tree_from
 from tilegen.lowering import lower
 from tilegen.proof import prove
 

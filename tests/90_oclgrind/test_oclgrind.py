@@ -1,7 +1,7 @@
 """Stock schedules and random accepted ones under Oclgrind: no race, no value without a beginning, no stray access.
 
-A long run:  python tests/90_oclgrind/test_oclgrind.py --cases 200 --seed 1 --jobs 4
-Some:        python tests/90_oclgrind/test_oclgrind.py --cases 0 --own gemm,softmax.warps
+A long run:  python -m tests.90_oclgrind.test_oclgrind --cases 200 --seed 1 --jobs 4
+Some:        python -m tests.90_oclgrind.test_oclgrind --cases 0 --own gemm,softmax.warps
 
 It is so many random schedules, every stock schedule with small tiles, and each with its own, in each of its versions. A
 right answer on PoCL is no evidence against races; Oclgrind looks at each access of each thread.
@@ -13,21 +13,15 @@ import argparse
 import random
 import sys
 from multiprocessing.pool import ThreadPool
-from pathlib import Path
 from time import monotonic
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "85_mutants"))
-sys.path.insert(0, str(Path(__file__).parent))
-
-from on_simulator import Job, run_all
-from own_tiles import SLOW, TOO_SLOW, own_jobs, work
-from random_case import one_case
-from small import small
-from stock import cases, schedule_stock
-
+from tests.support.devices.on_simulator import Job, run_all
+from tests.support.devices.own_tiles import SLOW, TOO_SLOW, own_jobs, work
+from tests.support.generators.case import one_case
+from tests.support.mutants.small import small
+from tests.support.stock import cases, schedule_stock
 from tilegen.backends import opencl
 from tilegen.ir.walk import loops
 from tilegen.lowering import lower

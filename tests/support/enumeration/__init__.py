@@ -1,0 +1,1 @@
+"""A second opinion on legality: trees run on small sizes, every conflict looked at."""

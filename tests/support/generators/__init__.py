@@ -1,0 +1,1 @@
+"""Random kernels, steps and expressions, and everything that must hold for each."""

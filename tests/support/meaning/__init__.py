@@ -1,0 +1,1 @@
+"""What kernels mean, worked out without tilegen: from their text by brute force, and by hand in numpy."""

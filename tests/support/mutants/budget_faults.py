@@ -1,0 +1,74 @@
+"""Faults in register budgets, put into a lowered program: each function gives launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.ring_faults import each, roles_changed
+from tilegen.lowering.register_budgets import RegisterBudget
+
+
+def nobody_gives(launch):
+    return _changed(launch, lambda n: [()] if not n.more else [])
+
+
+def nobody_takes(launch):
+    return _changed(launch, lambda n: [()] if n.more else [])
+
+
+def more_is_taken(launch):
+    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if n.more else [])
+
+
+def less_is_given(launch):
+    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if not n.more else [])
+
+
+def no_such_budget(launch):
+    return _changed(
+        launch, lambda n: [(replace(n, count=n.count - 4),), (replace(n, count=16),), (replace(n, count=512),)]
+    )
+
+
+def taken_for_given(launch):
+    return _changed(launch, lambda n: [(replace(n, more=not n.more),)])
+
+
+def twice(launch):
+    return _changed(launch, lambda n: [(n, n)])
+
+
+def by_one_thread(launch):
+    """The producer alone gives, and not its warpgroup."""
+
+    def moved(node):
+        budget, role = node.orelse
+        return [(replace(node, orelse=(replace(role, body=(budget, *role.body)),)),)]
+
+    return roles_changed(launch, moved)
+
+
+def behind_the_role(launch):
+    return roles_changed(launch, lambda n: [(replace(n, body=(*n.body[1:], n.body[0])),)])
+
+
+def roles_exchanged(launch):
+    return roles_changed(
+        launch,
+        lambda n: [(replace(n, body=(n.orelse[0], *n.body[1:]), orelse=(n.body[0], *n.orelse[1:])),)],
+    )
+
+
+def by_warps_left_out(launch):
+    """The last warps of the producer's warpgroup are not launched."""
+    return [replace(launch, left_out=left_out) for left_out in (32, 96)]
+
+
+def _changed(launch, change):
+    return each(launch, RegisterBudget, change)
+
+
+FAULTS = [
+    nobody_gives, nobody_takes, more_is_taken, less_is_given, no_such_budget, taken_for_given, twice, by_one_thread,
+    behind_the_role, roles_exchanged, by_warps_left_out,
+]  # fmt: skip

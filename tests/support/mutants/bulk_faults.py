@@ -1,0 +1,175 @@
+"""Faults in bulk copies, put into a lowered program: each function gives the launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.places import nodes, put
+from tilegen.ir.affine import const
+from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
+from tilegen.lowering.program import Barrier, For, If
+
+
+def edited(launch, change):
+    for path, node in nodes(launch.body):
+        for new in change(node):
+            yield replace(launch, body=put(launch.body, path, new))
+
+
+def moved(barrier, by, launch):
+    """Another barrier of the same array."""
+    stages = launch.buffers[barrier.buffer].shape[0].const
+    return replace(barrier, index=((barrier.index[0] + by) % stages,)) if stages > 1 else barrier
+
+
+def wait_dropped(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, BulkWait) else [])
+
+
+def wait_phase(launch):
+    """Of the phase before or behind; the parity is the same wrong one."""
+    return edited(
+        launch, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1)] if isinstance(n, BulkWait) else []
+    )
+
+
+def wait_stage(launch):
+    def change(node):
+        if isinstance(node, BulkWait) and moved(node.barrier, 1, launch) != node.barrier:
+            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+
+    return edited(launch, change)
+
+
+def wait_by_one_thread(launch):
+    first = tuple(c for _, n in nodes(launch.body) if isinstance(n, If) for c in n.test if c.equal)[:1]
+    return edited(launch, lambda n: [(If(first, (n,)),)] if isinstance(n, BulkWait) else [])
+
+
+def wait_names_others(launch):
+    return edited(launch, lambda n: [(replace(n, buffers=("other",)),)] if isinstance(n, BulkWait) else [])
+
+
+def arrival_stage(launch):
+    def change(node):
+        if isinstance(node, BulkCopies) and moved(node.barrier, 1, launch) != node.barrier:
+            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+
+    return edited(launch, change)
+
+
+def arrival_of_no_copy(launch):
+    return edited(launch, lambda n: [n.body] if isinstance(n, BulkCopies) else [])
+
+
+def arrival_dropped(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, BulkCopies) else [])
+
+
+def arrival_by_all_threads(launch):
+    def change(node):
+        if isinstance(node, If) and isinstance(node.body[0], BulkCopies):
+            yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
+
+    return edited(launch, change)
+
+
+def arrival_twice(launch):
+    return edited(launch, lambda n: [(n, n)] if isinstance(n, BulkCopies) else [])
+
+
+def wrong_bytes(launch):
+    return edited(
+        launch, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)] if isinstance(n, BulkCopies) else []
+    )
+
+
+def wrong_coordinate(launch):
+    def change(node):
+        if isinstance(node, BulkCopy):
+            for n, coordinate in enumerate(node.coordinates):
+                yield (replace(node, coordinates=(*node.coordinates[:n], coordinate + 1, *node.coordinates[n + 1 :])),)
+
+    return edited(launch, change)
+
+
+def wrong_place(launch):
+    def change(node):
+        if isinstance(node, BulkCopy):
+            index = node.target.index
+            for d, place in enumerate(index):
+                yield (replace(node, target=replace(node.target, index=(*index[:d], place + 8, *index[d + 1 :]))),)
+
+    return edited(launch, change)
+
+
+def other_barrier_for_a_copy(launch):
+    def change(node):
+        if isinstance(node, BulkCopy) and moved(node.barrier, 1, launch) != node.barrier:
+            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+
+    return edited(launch, change)
+
+
+def fewer_copies(launch):
+    """A loop over boxes that ends early, or the copy of a box left out."""
+
+    def change(node):
+        if isinstance(node, For) and isinstance(node.body[0], BulkCopy):
+            yield (replace(node, extent=node.extent - 1),)
+        if isinstance(node, BulkCopies):
+            yield (replace(node, body=node.body[1:]),)
+
+    return edited(launch, change)
+
+
+def barriers_not_started(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, StartBarriers) else [])
+
+
+def barriers_started_late(launch):
+    first, second, *rest = launch.body
+    yield replace(launch, body=(second, first, *rest))
+
+
+def barrier_dropped(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, Barrier) else [])
+
+
+def wrong_map(launch):
+    """Another box, another swizzle, another shape."""
+    for n, each in enumerate(launch.maps):
+        half = each.box[-1] // 2 or 1
+        others = [{"box": (*each.box[:-1], half)}, {"box": each.box[::-1]}, {"shape": each.shape[::-1]}]
+        others += [{"swizzle": 0 if each.swizzle else 128}, {"shape": (each.shape[0] + 8, *each.shape[1:])}]
+        for change in others:
+            new = replace(each, **change)
+            if new != each:
+                yield replace(launch, maps=(*launch.maps[:n], new, *launch.maps[n + 1 :]))
+
+
+def wrong_memory(launch):
+    """Another swizzle of the buffer, or one that begins anywhere."""
+    filled = {n.target.buffer for _, n in nodes(launch.body) if isinstance(n, BulkCopy)}
+    for name in filled:
+        buffer = launch.buffers[name]
+        if buffer.swizzle:
+            bare = {name: replace(buffer, swizzle=None)}
+            off = {"first": replace(buffer, name="first", swizzle=None, shape=(const(8),), order=(0,), align=16)}
+            yield replace(launch, buffers=dict(launch.buffers) | bare)
+            yield replace(launch, buffers=off | dict(launch.buffers) | {name: replace(buffer, align=16)})
+        yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, pad=4)})
+
+
+def unaligned_tensor(launch):
+    yield replace(launch, alignment={})
+    if launch.requires:
+        yield replace(launch, requires=())
+
+
+FAULTS = [
+    wait_dropped, wait_phase, wait_stage, wait_by_one_thread, wait_names_others, arrival_stage, arrival_of_no_copy,
+    arrival_dropped, arrival_by_all_threads, arrival_twice, wrong_bytes, wrong_coordinate, wrong_place,
+    other_barrier_for_a_copy, fewer_copies, barriers_not_started, barriers_started_late, barrier_dropped, wrong_map,
+    wrong_memory, unaligned_tensor,
+]  # fmt: skip

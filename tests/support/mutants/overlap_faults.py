@@ -1,0 +1,115 @@
+"""Faults in products that run on into the next iteration: each function gives launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.bulk_faults import edited, moved
+from tests.support.mutants.ring_faults import each, loops_changed
+from tilegen.ir.nodes import Access
+from tilegen.lowering.bulk_nodes import Release
+from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.program import For, If, Perform
+
+
+def complete_dropped(launch):
+    """In the loop, or behind it."""
+    return each(launch, Complete, lambda n: [()])
+
+
+def complete_of_nothing(launch):
+    return each(launch, Complete, lambda n: [(replace(n, results=()),)] if n.results else [])
+
+
+def complete_the_earlier_alone(launch):
+    """Behind the loop, too."""
+    return each(launch, Complete, lambda n: [(replace(n, earlier=True),)] if not n.earlier else [])
+
+
+def begin_dropped(launch):
+    return each(launch, Begin, lambda n: [()])
+
+
+def begin_behind(launch):
+    return loops_changed(launch, lambda n: _exchanged(n, Begin, 1))
+
+
+def release_dropped(launch):
+    return each(launch, Release, lambda n: [()])
+
+
+def release_untested(launch):
+    return each(launch, If, lambda n: [n.body] if _releases(n) else [])
+
+
+def release_of_this_iteration(launch):
+    """What the products that run on read is filled again."""
+
+    def change(node):
+        if not _releases(node) or node.test[0].value.names().isdisjoint({"ko"}):
+            return
+        (release,) = node.body
+        yield (replace(release, barrier=moved(release.barrier, 1, launch)),)
+        yield (replace(node, body=(replace(release, barrier=moved(release.barrier, 1, launch)),)),)
+
+    return each(launch, If, lambda n: list(change(n)))
+
+
+def release_ahead_of_the_wait(launch):
+    """In the loop, or behind it."""
+    yield from loops_changed(launch, lambda n: _exchanged(n, Complete, 1))
+    yield from edited(launch, _last_release_first)
+
+
+def _last_release_first(node):
+    inner = getattr(node, "body", ())
+    for place, first in enumerate(inner[:-1]):
+        if isinstance(first, Complete) and not first.earlier and _is_last_release(inner[place + 1]):
+            swapped = (*inner[:place], inner[place + 1], first, *inner[place + 2 :])
+            yield (replace(node, body=swapped),)
+
+
+def release_of_another_slot(launch):
+    return each(launch, Release, lambda n: [(replace(n, barrier=moved(n.barrier, by, launch)),) for by in (1, -1)])
+
+
+def operand_of_another_slot(launch):
+    """The products of an iteration read what has not been waited for."""
+
+    def change(node):
+        for place, operand in enumerate(node.operands):
+            if isinstance(operand, Described):
+                new = replace(operand, start=_shifted(operand.start, launch))
+                yield (replace(node, operands=(*node.operands[:place], new, *node.operands[place + 1 :])),)
+
+    return each(launch, Perform, lambda n: list(change(n)) if n.instruction.protocol else [])
+
+
+def _shifted(access, launch):
+    stages = launch.buffers[access.buffer].shape[0].const
+    return Access(access.buffer, ((access.index[0] + 1) % stages, *access.index[1:]))
+
+
+def _releases(node):
+    return isinstance(node, If) and len(node.body) == 1 and isinstance(node.body[0], Release)
+
+
+def _is_last_release(node):
+    """With a test, or without one where the loop has an iteration for certain."""
+    return isinstance(node, Release) or _releases(node)
+
+
+def _exchanged(loop, kind, by):
+    """A node of a kind in the loop, and the one behind it, the other way round."""
+    for place, node in enumerate(loop.body[:-by]):
+        if isinstance(node, kind) and isinstance(loop, For):
+            body = list(loop.body)
+            body[place], body[place + by] = body[place + by], body[place]
+            yield (replace(loop, body=tuple(body)),)
+
+
+FAULTS = [
+    complete_dropped, complete_of_nothing, complete_the_earlier_alone, begin_dropped, begin_behind, release_dropped,
+    release_untested, release_of_this_iteration, release_ahead_of_the_wait, release_of_another_slot,
+    operand_of_another_slot,
+]  # fmt: skip

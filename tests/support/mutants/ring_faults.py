@@ -1,0 +1,321 @@
+"""Faults in the rings of specialized loops, put into a lowered program: each function gives launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.bulk_faults import edited, moved
+from tests.support.mutants.places import nodes
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Access, Condition, Load
+from tilegen.ir.walk import rewrite_accesses
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    StartBarriers,
+)
+from tilegen.lowering.claims import Claim
+from tilegen.lowering.program import Barrier, For, If
+
+EVENTS = BulkWait | BulkCopies | Release
+
+
+def each(launch, kind, change):
+    """Each node of a kind replaced by each list of nodes that `change` gives."""
+    return edited(launch, lambda node: change(node) if isinstance(node, kind) else [])
+
+
+def roles_changed(launch, change):
+    """The test of who does what replaced."""
+    return edited(launch, lambda n: change(n) if isinstance(n, If) and _is_of_roles(n) else [])
+
+
+def _is_of_roles(node):
+    return bool(node.orelse) and any(isinstance(n, BulkCopies) for _, n in nodes(node.orelse))
+
+
+def loops_changed(launch, change):
+    """Each loop of either role replaced: those in which something is said at a barrier."""
+    return each(launch, For, lambda n: change(n) if any(isinstance(each, EVENTS) for each in n.body) else [])
+
+
+def wait_dropped(launch):
+    return each(launch, BulkWait, lambda n: [()])
+
+
+def phase_shifted(launch):
+    """Of a wait: its parity flips. Of the others the phase is in no text, and still what the proof is told."""
+    return each(launch, EVENTS, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1, 2)])
+
+
+def phase_of_each_iteration(launch):
+    return loops_changed(
+        launch, lambda n: [(replace(n, body=tuple(_rephased(inner, var(n.name)) for inner in n.body)),)]
+    )
+
+
+def _rephased(node, phase):
+    return replace(node, phase=phase) if isinstance(node, BulkWait) else node
+
+
+def slot_shifted(launch):
+    return each(launch, EVENTS, lambda n: [(replace(n, barrier=moved(n.barrier, 1, launch)),)])
+
+
+def slot_the_first(launch):
+    return each(launch, EVENTS, lambda n: [(replace(n, barrier=Access(n.barrier.buffer, (const(0),))),)])
+
+
+def barriers_exchanged(launch):
+    other = {"filled": "emptied", "emptied": "filled"}
+    return each(launch, EVENTS, lambda n: [(replace(n, barrier=replace(n.barrier, buffer=other[n.barrier.buffer])),)])
+
+
+def all_barriers_exchanged(launch):
+    """Everywhere but at their start, whose arrivals are then the wrong ones."""
+    other = {"filled": "emptied", "emptied": "filled"}
+
+    def change(access):
+        return replace(access, buffer=other.get(access.buffer, access.buffer))
+
+    yield replace(launch, body=(launch.body[0], *rewrite_accesses(launch.body[1:], change)))
+
+
+def wrong_bytes(launch):
+    return each(launch, BulkCopies, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)])
+
+
+def wrong_arrivals(launch):
+    def change(node):
+        for place, (name, arrivals) in enumerate(node.barriers):
+            for by in (1, -1):
+                new = (*node.barriers[:place], (name, arrivals + by), *node.barriers[place + 1 :])
+                yield (replace(node, barriers=new),)
+
+    return each(launch, StartBarriers, change)
+
+
+def barriers_not_started(launch):
+    return each(launch, StartBarriers, lambda n: [(replace(n, barriers=(b,)),) for b in n.barriers] + [()])
+
+
+def release_dropped(launch):
+    return each(launch, Release, lambda n: [()])
+
+
+def release_twice(launch):
+    return each(launch, Release, lambda n: [(n, n)])
+
+
+def release_by_some(launch):
+    """Under a test of the thread, or in some iterations alone."""
+    tests = (Condition(var(launch.tid) - 32), Condition(var("ko") - 1))
+    return each(launch, Release, lambda n: [(If((test,), (n,)),) for test in tests])
+
+
+def release_early(launch):
+    """Before any of what stands before it in the iteration."""
+
+    def change(node):
+        found = [n for n, each in enumerate(node.body) if isinstance(each, Release)]
+        for end in found:
+            before, last, behind = node.body[:end], node.body[end], node.body[end + 1 :]
+            for place in range(end):
+                yield (replace(node, body=(*before[:place], last, *before[place:], *behind)),)
+
+    return loops_changed(launch, change)
+
+
+def release_behind_the_loop(launch):
+    def change(node):
+        released = tuple(each for each in node.body if isinstance(each, Release))
+        if released:
+            yield (replace(node, body=tuple(each for each in node.body if each not in released)), *released)
+
+    return loops_changed(launch, change)
+
+
+def wait_late(launch):
+    """Behind what it stands before."""
+
+    def change(node):
+        if isinstance(node.body[0], BulkWait):
+            first, second, *rest = node.body
+            yield (replace(node, body=(second, first, *rest)),)
+
+    return loops_changed(launch, change)
+
+
+def wait_by_some(launch):
+    return each(launch, BulkWait, lambda n: [(If((Condition(var(launch.tid), equal=True),), (n,)),)])
+
+
+def wait_names_others(launch):
+    def change(node):
+        yield (replace(node, buffers=node.buffers[1:]),)
+
+    return each(launch, BulkWait | Release, change)
+
+
+def wait_of_the_other_kind(launch):
+    return each(launch, BulkWait, lambda n: [(replace(n, arrival=not n.arrival),)])
+
+
+def other_producer(launch):
+    """The next thread, all of its row, or a consumer."""
+
+    def change(node):
+        (inner,) = node.orelse
+        (test,) = inner.test
+        for by in (1, -1):
+            yield (replace(node, orelse=(replace(inner, test=(Condition(test.value + by, equal=True),)),)),)
+        yield (replace(node, orelse=inner.body),)
+        yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid), equal=True),)),)),)
+
+    return roles_changed(launch, change)
+
+
+def other_consumers(launch):
+    """A row of threads less, one more, or others."""
+
+    def change(node):
+        (test,) = node.test
+        for value in (test.value - 1, test.value + 1, -test.value):
+            yield (replace(node, test=(Condition(value),)),)
+        yield (replace(node, test=(Condition(test.value, equal=True),)),)
+
+    return roles_changed(launch, change)
+
+
+def roles_exchanged(launch):
+    def change(node):
+        (inner,) = node.orelse
+        yield (replace(node, body=inner.body, orelse=(replace(inner, body=node.body),)),)
+
+    return roles_changed(launch, change)
+
+
+def role_dropped(launch):
+    return roles_changed(launch, lambda n: [(replace(n, orelse=()),), n.orelse, n.body])
+
+
+def consumers_first(launch):
+    """All threads do what the consumers do, and then the producer begins."""
+    return roles_changed(launch, lambda n: [(replace(n, orelse=()), *n.orelse)])
+
+
+def other_extent(launch):
+    """In one role, by one; or one that is not the same for all threads."""
+    more = (const(1), const(-1), var(launch.tid))
+    return loops_changed(launch, lambda n: [(replace(n, extent=n.extent + by),) for by in more])
+
+
+def thread_extent_in_both(launch):
+    def change(node):
+        return [(replace(node, extent=node.extent + var(launch.tid)),)]
+
+    for one in loops_changed(launch, change):
+        for two in loops_changed(one, change):
+            extents = {n.extent for _, n in nodes(two.body) if isinstance(n, For) and n.name == "ko"}
+            if len(extents) == 1:
+                yield two
+
+
+def barrier_in_a_role(launch):
+    barrier = Barrier((Claim("WAR", "A.shared", "ko"),))
+    yield from loops_changed(launch, lambda n: [(barrier, n), (n, barrier)])
+    yield from loops_changed(launch, lambda n: [(replace(n, body=(*n.body, barrier)),)])
+
+
+def slot_used_elsewhere(launch):
+    """In a use another slot than the one that has been waited for."""
+
+    def change(node):
+        if isinstance(node, For) and any(isinstance(inner, Release) for inner in node.body):
+            yield (rewrite_accesses(node, lambda a: _in_slot(a, 1, launch)),)
+            yield (rewrite_accesses(node, lambda a: _in_slot(a, -1, launch)),)
+
+    return edited(launch, change)
+
+
+def _in_slot(access, by, launch):
+    if isinstance(access, Load) and launch.buffers[access.buffer].space == "shared":
+        stages = launch.buffers[access.buffer].shape[0].const
+        return replace(access, index=((access.index[0] + by) % stages, *access.index[1:]))
+    return access
+
+
+def slot_used_outside(launch):
+    """What is done in the loop is done behind it, too."""
+
+    def change(node):
+        inner = tuple(each for each in node.body if not isinstance(each, BulkWait | Release | NextSlot))
+        if any(isinstance(each, Release) for each in node.body):
+            yield (node, For(node.name, const(1), inner))
+            yield (For(node.name, const(1), inner), node)
+
+    return loops_changed(launch, change)
+
+
+def copy_to_another_slot(launch):
+    def change(node):
+        stages = launch.buffers[node.target.buffer].shape[0].const
+        first, *rest = node.target.index
+        yield (replace(node, target=replace(node.target, index=((first + 1) % stages, *rest))),)
+
+    return each(launch, BulkCopy, change)
+
+
+def copy_at_another_barrier(launch):
+    return each(launch, BulkCopy, lambda n: [(replace(n, barrier=moved(n.barrier, 1, launch)),)])
+
+
+def copy_of_another_iteration(launch):
+    """The box of the next tile: what arrives is not what is used."""
+
+    def change(node):
+        for place, coordinate in enumerate(node.coordinates):
+            new = (*node.coordinates[:place], coordinate + 8, *node.coordinates[place + 1 :])
+            yield (replace(node, coordinates=new),)
+
+    return each(launch, BulkCopy, change)
+
+
+def copies_before_the_wait(launch):
+    def change(node):
+        first, second, *rest = node.body
+        if isinstance(second, BulkCopies):
+            yield (replace(node, body=(second, first, *rest)),)
+
+    return loops_changed(launch, change)
+
+
+def copies_twice(launch):
+    return each(launch, BulkCopies, lambda n: [(n, n), (replace(n, body=n.body * 2),)])
+
+
+def copy_left_out(launch):
+    return each(launch, BulkCopies, lambda n: [(replace(n, body=n.body[1:]),), (replace(n, body=n.body[:1]),)])
+
+
+def fewer_slots(launch):
+    """Of a buffer, or of the barriers."""
+    for name in ("A.shared", "B.shared", "filled", "emptied"):
+        buffer = launch.buffers[name]
+        yield replace(
+            launch, buffers={**launch.buffers, name: replace(buffer, shape=(buffer.shape[0] - 1, *buffer.shape[1:]))}
+        )
+
+
+FAULTS = [
+    wait_dropped, phase_shifted, phase_of_each_iteration, slot_shifted, slot_the_first, barriers_exchanged,
+    all_barriers_exchanged, wrong_bytes, wrong_arrivals, barriers_not_started, release_dropped, release_twice,
+    release_by_some, release_early, release_behind_the_loop, wait_late, wait_by_some, wait_names_others,
+    wait_of_the_other_kind, other_producer, other_consumers, roles_exchanged, role_dropped, consumers_first,
+    other_extent, thread_extent_in_both, barrier_in_a_role, slot_used_elsewhere, slot_used_outside,
+    copy_to_another_slot, copy_at_another_barrier, copy_of_another_iteration, copies_before_the_wait, copies_twice,
+    copy_left_out, fewer_slots,
+]  # fmt: skip

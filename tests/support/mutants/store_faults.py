@@ -1,0 +1,133 @@
+"""Faults in bulk stores, put into a lowered program: each function gives the launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.bulk_faults import edited, unaligned_tensor, wrong_map
+from tests.support.mutants.places import nodes
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Condition
+from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
+from tilegen.lowering.program import Barrier, For, If
+
+
+def fence_dropped(launch):
+    return edited(launch, lambda n: [(replace(n, fence=False),)] if isinstance(n, Barrier) and n.fence else [])
+
+
+def barrier_dropped(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, Barrier) else [])
+
+
+def wait_dropped(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, StoresRead) else [])
+
+
+def wait_by_another_thread(launch):
+    """That has started no store."""
+
+    def change(node):
+        if isinstance(node, If) and isinstance(node.body[-1], StoresRead):
+            for by in (1, 32):
+                moved = tuple(Condition(c.value - by, equal=True) if c.equal else c for c in node.test)
+                yield (replace(node, body=node.body[:-1]), If(moved, node.body[-1:]))
+
+    return edited(launch, change)
+
+
+def wait_ahead_of_the_stores(launch):
+    def change(node):
+        if isinstance(node, If) and [type(v) for v in node.body] == [BulkStores, StoresRead]:
+            yield (replace(node, body=node.body[::-1]),)
+
+    return edited(launch, change)
+
+
+def wait_behind_the_barrier(launch):
+    def change(node):
+        for n, (one, two) in enumerate(zip(node.body, node.body[1:], strict=False) if isinstance(node, For) else ()):
+            if isinstance(one, If) and isinstance(one.body[-1], StoresRead) and isinstance(two, Barrier):
+                yield (replace(node, body=(*node.body[:n], two, one, *node.body[n + 2 :])),)
+
+    return edited(launch, change)
+
+
+def started_by_all_threads(launch):
+    def change(node):
+        if isinstance(node, If) and isinstance(node.body[0], BulkStores):
+            yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
+
+    return edited(launch, change)
+
+
+def started_by_another_thread(launch):
+    """Than the one that waits."""
+
+    def change(node):
+        if isinstance(node, If) and isinstance(node.body[0], BulkStores):
+            moved = tuple(Condition(c.value - 1, equal=True) if c.equal else c for c in node.test)
+            yield (If(moved, node.body[:1]), replace(node, body=node.body[1:]))
+
+    return edited(launch, change)
+
+
+def stored_twice(launch):
+    return edited(launch, lambda n: [(n, n)] if isinstance(n, BulkStores | BulkStore) else [])
+
+
+def stored_never(launch):
+    return edited(launch, lambda n: [()] if isinstance(n, BulkStores) else [])
+
+
+def in_no_group(launch):
+    return edited(launch, lambda n: [n.body] if isinstance(n, BulkStores) else [])
+
+
+def fewer_boxes(launch):
+    def change(node):
+        if isinstance(node, For) and isinstance(node.body[0], BulkStore):
+            yield (replace(node, extent=node.extent - 1),)
+
+    return edited(launch, change)
+
+
+def wrong_coordinate(launch):
+    def change(node):
+        if isinstance(node, BulkStore):
+            for n, coordinate in enumerate(node.coordinates):
+                for by in (1, -4):
+                    moved = (*node.coordinates[:n], coordinate + by, *node.coordinates[n + 1 :])
+                    yield (replace(node, coordinates=moved),)
+            yield (replace(node, coordinates=node.coordinates[::-1]),)
+
+    return edited(launch, change)
+
+
+def wrong_place(launch):
+    def change(node):
+        if isinstance(node, BulkStore):
+            index = node.source.index
+            for d, place in enumerate(index):
+                moved = replace(node.source, index=(*index[:d], place + 4, *index[d + 1 :]))
+                yield (replace(node, source=moved),)
+
+    return edited(launch, change)
+
+
+def wrong_memory(launch):
+    """Another swizzle of the buffer, or one that begins anywhere."""
+    for name in {n.source.buffer for _, n in nodes(launch.body) if isinstance(n, BulkStore)}:
+        buffer = launch.buffers[name]
+        if buffer.swizzle:
+            off = {"first": replace(buffer, name="first", swizzle=None, shape=(const(8),), order=(0,), align=16)}
+            yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, swizzle=None)})
+            yield replace(launch, buffers=off | dict(launch.buffers) | {name: replace(buffer, align=16)})
+        yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, pad=4)})
+
+
+FAULTS = [
+    fence_dropped, barrier_dropped, wait_dropped, wait_by_another_thread, wait_ahead_of_the_stores,
+    wait_behind_the_barrier, started_by_all_threads, started_by_another_thread, stored_twice, stored_never,
+    in_no_group, fewer_boxes, wrong_coordinate, wrong_place, wrong_map, wrong_memory, unaligned_tensor,
+]  # fmt: skip

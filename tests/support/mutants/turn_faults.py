@@ -1,0 +1,233 @@
+"""Faults in turns at a ring, put into a lowered program: each function gives launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.ring_faults import each, roles_changed
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Access, Condition, Load
+from tilegen.ir.walk import rewrite, rewrite_accesses
+from tilegen.lowering.bulk_nodes import BulkWait, PassTurn, Release, SkipSlots, StartBarriers, StartRing, TakeTurn
+from tilegen.lowering.program import Barrier, For, If
+
+
+def take_dropped(launch):
+    return each(launch, TakeTurn, lambda n: [()])
+
+
+def takes_dropped(launch):
+    yield _without(launch, TakeTurn)
+
+
+def pass_dropped(launch):
+    return each(launch, PassTurn, lambda n: [()])
+
+
+def no_turns(launch):
+    yield _without(launch, TakeTurn | PassTurn)
+
+
+def take_of_the_other(launch):
+    return each(launch, TakeTurn, lambda n: [(replace(n, group=1 - n.group),)])
+
+
+def pass_to_itself(launch):
+    return each(launch, PassTurn, lambda n: [(replace(n, group=1 - n.group),)])
+
+
+def pass_twice(launch):
+    return each(launch, PassTurn, lambda n: [(n, n)])
+
+
+def take_by_both(launch):
+    return each(launch, If, lambda n: [n.body] if isinstance(n.body[0], TakeTurn) else [])
+
+
+def take_by_the_other(launch):
+    other = Condition(var(_group(launch)) - 1), Condition(-var(_group(launch)))
+    return each(
+        launch,
+        If,
+        lambda n: [(replace(n, test=(other[other[0] == n.test[0]],)),)] if isinstance(n.body[0], TakeTurn) else [],
+    )
+
+
+def turns_of_fewer(launch):
+    return each(launch, TakeTurn | PassTurn, lambda n: [(replace(n, threads=n.threads // 2),)])
+
+
+def pass_before_the_tile(launch):
+    return _around_ring(launch, lambda take, ring, given: (take, given, ring))
+
+
+def pass_before_the_last_wait(launch):
+    def change(take, ring, given):
+        last = If((Condition(1 + var(ring.name) - ring.extent),), (given,))
+        return take, replace(ring, body=(last, *ring.body))
+
+    return _around_ring(launch, change)
+
+
+def take_behind_the_tile(launch):
+    return _around_ring(launch, lambda take, ring, given: (ring, take, given))
+
+
+def skip_dropped(launch):
+    return each(launch, SkipSlots, lambda n: [()])
+
+
+def skip_other(launch):
+    return each(launch, SkipSlots, lambda n: [(replace(n, count=n.count + by),) for by in (1, -1)])
+
+
+def skip_by_both(launch):
+    return each(launch, If, lambda n: [n.body] if isinstance(n.body[0], SkipSlots) else [])
+
+
+def skip_twice(launch):
+    return each(launch, SkipSlots, lambda n: [(n, n)])
+
+
+def arrivals_of_both(launch):
+    def change(node):
+        names = [name for name, _ in node.barriers if name == "emptied"]
+        return [(replace(node, barriers=tuple((n, c * (1 + (n in names))) for n, c in node.barriers)),)]
+
+    return each(launch, StartBarriers, change)
+
+
+def releases_twice(launch):
+    return each(launch, Release, lambda n: [(n, n)])
+
+
+def same_tile(launch):
+    """Both do the first one's tile, or the producer fills the same one twice."""
+    group = _group(launch)
+    for turn in (f"{group}.turn", group):
+        for number in (0, 1):
+
+            def change(node, turn=turn, number=number):
+                return node.substitute({turn: const(number)})
+
+            yield replace(launch, body=_with_accesses_at(launch.body, change, turn))
+
+
+def _with_accesses_at(body, change, turn):
+    def of_one(value):
+        if isinstance(value, Access | Load) and value.buffer == "C":
+            return replace(value, index=tuple(change(i) for i in value.index))
+        if hasattr(value, "coordinates"):
+            return replace(value, coordinates=tuple(change(i) for i in value.coordinates))
+        return value
+
+    return rewrite(body, of_one)
+
+
+def turns_exchanged(launch):
+    """The producer fills for the second one first."""
+    turn = f"{_group(launch)}.turn"
+    yield replace(launch, body=rewrite(launch.body, lambda v: _with_other_turn(v, turn)))
+
+
+def _with_other_turn(value, turn):
+    if hasattr(value, "coordinates"):
+        return replace(value, coordinates=tuple(i.substitute({turn: 1 - var(turn)}) for i in value.coordinates))
+    return value
+
+
+def other_turns(launch):
+    turn = f"{_group(launch)}.turn"
+    return each(
+        launch, For, lambda n: [(replace(n, extent=n.extent + by),) for by in (1, -1)] if n.name == turn else []
+    )
+
+
+def staging_shared(launch):
+    """Both use the first copy of a buffer, or the other one's."""
+    group = _group(launch)
+    staged = {b.name for b in launch.buffers.values() if b.space == "shared" and len(b.shape) == 3 and b.name == "Cs"}
+    for mine in (const(0), 1 - var(group)):
+
+        def change(access, mine=mine):
+            return replace(access, index=(mine, *access.index[1:])) if access.buffer in staged else access
+
+        if staged:
+            yield replace(launch, body=rewrite_accesses(launch.body, change))
+
+
+def staging_once(launch):
+    """There is one buffer for both."""
+    buffers = {n: replace(b, shape=(const(1), *b.shape[1:])) if n == "Cs" else b for n, b in launch.buffers.items()}
+    if "Cs" in buffers:
+        yield replace(launch, buffers=buffers)
+
+
+def barrier_of_the_block(launch):
+    return each(
+        launch, Barrier, lambda n: [(replace(n, group=""),), (replace(n, group="", threads=0),)] if n.group else []
+    )
+
+
+def barrier_of_more(launch):
+    return each(launch, Barrier, lambda n: [(replace(n, threads=2 * n.threads),)] if n.group else [])
+
+
+def other_roles(launch):
+    group = _group(launch)
+    return roles_changed(launch, lambda n: [(replace(n, test=(Condition(by - var(group)),)),) for by in (0, 2)])
+
+
+def next_producer(launch):
+    """The next thread, or each of its row."""
+
+    def change(node):
+        (inner,) = node.orelse
+        yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid) - 1, equal=True),)),)),)
+        yield (replace(node, orelse=inner.body),)
+
+    return roles_changed(launch, change)
+
+
+def start_further(launch):
+    """A place of its own for one of the roles."""
+    return each(launch, StartRing, lambda n: [(replace(n, place=replace(n.place, slot="other")),)])
+
+
+def _group(launch):
+    return next(name for name, kind, _ in launch.coordinates if kind == "thread.y")
+
+
+def _without(launch, kind):
+    def change(body):
+        return tuple(
+            replace(n, body=change(n.body), **({"orelse": change(n.orelse)} if isinstance(n, If) else {}))
+            if isinstance(n, For | If)
+            else n
+            for n in body
+            if not isinstance(n, kind) and not (isinstance(n, If) and isinstance(n.body[0], kind))
+        )
+
+    return replace(launch, body=change(launch.body))
+
+
+def _around_ring(launch, change):
+    """The three nodes of a turn replaced: its test, the loop and what passes it on."""
+
+    def of(node):
+        body = node.body
+        for n, ring in enumerate(body[:-1]):
+            if isinstance(ring, For) and any(isinstance(each, BulkWait) for each in ring.body) and n:
+                return [(replace(node, body=(*body[: n - 1], *change(*body[n - 1 : n + 2]), *body[n + 2 :])),)]
+        return []
+
+    return each(launch, For, of)
+
+
+TURN_FAULTS = [
+    take_dropped, takes_dropped, pass_dropped, no_turns, take_of_the_other, pass_to_itself, pass_twice, take_by_both,
+    take_by_the_other, turns_of_fewer, pass_before_the_tile, pass_before_the_last_wait, take_behind_the_tile,
+    skip_dropped, skip_other, skip_by_both, skip_twice, arrivals_of_both, releases_twice, same_tile, turns_exchanged,
+    other_turns, staging_shared, staging_once, barrier_of_the_block, barrier_of_more, other_roles, next_producer,
+    start_further,
+]  # fmt: skip

@@ -1,0 +1,397 @@
+"""The printed text read back, and held against the lowered program that it was printed from.
+
+`difference(text, launches, language)` says where they differ, or gives None. Both are walked side by side:
+loops, tests, barriers, waits and declarations have to be the same ones in the same order. Each index, extent,
+condition and offset has to be the same number, when sizes, coordinates and loops have random values, far from
+their bounds where that tells more of them apart; values are compared as terms. Nothing runs, no name is taken
+from the printer, and it serves CUDA as well as OpenCL. A new kind of node needs a case in `_node`.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tests.support.reader import c_text
+from tests.support.reader.bulk import BulkTexts, ReadByBulk
+from tests.support.reader.c_text import NotOurs, kernels
+from tests.support.reader.calls import Calls, same, written_by
+from tests.support.reader.instructions import Instructions, warp_functions
+from tests.support.reader.values import Memory, Mismatch
+from tests.support.reader.vectors import Vectors
+from tests.support.simulator.grid import coordinates
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
+from tilegen.ir.walk import walk
+from tilegen.lowering import program as p
+from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.product_nodes import Begin, Complete
+
+DRAWS = 2  # of random values for each launch
+SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
+AXES = ("x", "y", "z")
+
+
+def difference(text, launches, language):
+    """Where `text` is not what `launches` say, in a sentence; None if nowhere."""
+    try:
+        found, of_warps = kernels(text), warp_functions(text)
+        used = {v.instruction.name for launch in launches for v in launch.nodes if isinstance(v, p.Perform)}
+        same(used <= of_warps.keys(), True, "functions of instructions")
+        same([k.name for k in found], [launch.name for launch in launches], "entry points")
+        for kernel, launch in zip(found, launches, strict=True):
+            for number in range(SWIZZLED if any(b.swizzle for b in launch.buffers.values()) else DRAWS):
+                _Reading(launch, language, random.Random(number), of_warps).whole(kernel)
+    except (Mismatch, NotOurs) as wrong:
+        return str(wrong)
+    return None
+
+
+class _Reading(Calls, Vectors, Instructions, BulkTexts):
+    """One walk over a launch and its text."""
+
+    def __init__(self, launch, language, rng, of_warps):
+        super().__init__(launch, language, rng)
+        self.of_warps = of_warps
+
+    # -- the head
+
+    def whole(self, kernel):
+        launch, self.functions, self.parts = self.launch, {f.name: f for f in kernel.functions}, {}
+        cluster = launch.cluster.dims if launch.cluster else ()
+        bounds = launch.bounds
+        same((kernel.threads, kernel.cluster), (bounds if self.cuda else launch.block, cluster), "threads")
+        written = {name for v in walk(launch.body) for name in written_by(v)}
+        scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
+        maps = [each.name for each in launch.maps]
+        names = [*launch.tensors, *maps, *scalars, *launch.sizes]
+        same(len(kernel.parameters), len(names), "parameters")
+        for (words, name), mine in zip(kernel.parameters, names, strict=True):
+            if mine in launch.tensors:
+                self.scope[name] = Memory(mine, 1)
+                kind = [w for w in words if w not in ("*", "restrict", "__restrict__", "__global")]
+                same(kind, ["const"] * (mine not in written) + self._type(mine), f"type of {mine}")
+            elif mine in maps:
+                same(words, ("const", "__grid_constant__", "TensorMap"), f"type of {mine}")
+                self.scope[name] = ("map", mine)
+            elif mine in scalars:
+                same(list(words), self._working_type(scalars[mine]).split(), f"type of {mine}")
+                self.scope[name] = ("scalar", mine)
+            else:
+                same(words, self.integer, f"type of {mine}")
+                self.scope[name] = self.env[mine]
+        self._rest(list(kernel.body))
+
+    def _rest(self, body):
+        places = {kind: self.rng.randrange(1, 10**4) for _, kind, _ in self.launch.coordinates}
+        along = dict(places)
+        if self.launch.left_out:  # all threads are launched along x, those along y and z behind one another
+            x, y, _ = self.launch.block
+            number = places["thread.x"] = self.rng.randrange(1, 10**4)
+            along |= {"thread.x": number % x, "thread.y": number // x % y, "thread.z": number // (x * y)}
+            if self.launch.block[2] == 1:
+                along["thread.y"] = number // x
+        self.env |= coordinates(self.launch, along, self.env)
+        self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
+        while body and (value := self._coordinate(body[0], places)) is not None:
+            same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
+            self.scope[body.pop(0).name] = value
+        self._shared(body)
+        self.body(self.launch.body, body)
+
+    def _coordinate(self, node, places):
+        """The value of a coordinate's declaration, or of the flat number of a thread; None for what is neither."""
+        value = self._place(getattr(node, "start", None), places)
+        if value is not None:
+            return value
+        first = self.launch.body[0] if self.launch.body else None
+        flat = isinstance(node, c_text.Declare) and node.start is not None and node.name == self.launch.tid
+        if not flat or isinstance(first, p.Let) and first.name == node.name:
+            return None
+        same(self.term(node.start), self.env[self.launch.tid], node.name)
+        return self.env[self.launch.tid]
+
+    def _place(self, start, places):
+        """The number along an axis, or a digit of it."""
+        match start:
+            case ("call", "uniform", (), (inner,)) if self.cuda:
+                # All lanes of a warp have it.
+                lanes = inner[2][1] if inner[0] == "/" else self.launch.block[0]
+                same((lanes % 32, inner[-1] == "x"), (0, False), "a number that is the same for a warp")
+                return self._place(inner, places)
+            case ("field", ("name", "blockIdx" | "threadIdx" as word), axis) if self.cuda:
+                return places.get(f"{word.removesuffix('Idx')}.{axis}")
+            case ("call", "uniform", (), (number,)) if self.cuda:
+                return self._place(number, places)  # the same in all lanes of a warp
+            case ("call", "get_group_id" | "get_local_id" as word, (), (("number", axis),)) if not self.cuda:
+                return places.get(f"{'block' if 'group' in word else 'thread'}.{AXES[axis]}")
+            case ("/" | "%" as sign, left, right) if (value := self._place(left, places)) is not None:
+                return value // self.term(right) if sign == "/" else value % self.term(right)
+        return None
+
+    def _type(self, buffer):
+        return self.dialect.types[self.launch.buffers[buffer].dtype].split()
+
+    def _shared(self, body):
+        """The arrays in shared memory: their types, lengths, places and alignment."""
+        vectors = {a.buffer for v in walk(self.launch.body) for a in _wide_accesses(v)}
+        arrays = [b for b in self.launch.buffers.values() if b.space in ("shared", "barrier")]
+        dynamic, end = body and getattr(body[0], "name", "") == "shared", 0
+        if dynamic:
+            same(body.pop(0).align, max(b.align for b in arrays), "alignment of shared memory")
+        for buffer in arrays:
+            node = body.pop(0)
+            kind = ["unsigned", "long", "long"] if buffer.space == "barrier" else self._type(buffer.name)
+            lengths = [buffer.shape[d].const for d in buffer.order] or [1]
+            lengths[-1] += buffer.pad
+            if dynamic:
+                match node.start:
+                    case ("cast", _, ("name", "shared")):
+                        start = 0
+                    case ("cast", _, ("+", ("name", "shared"), ("number", start))):
+                        pass
+                    case _:
+                        raise Mismatch(f"place of {buffer.name}")
+                same(start % buffer.align == 0 and start >= end, True, f"place of {buffer.name} behind the one before")
+                end = start + bytes_of(buffer)
+                inner = [self.term(n) for n in node.dims] if len(lengths) > 1 else []
+                same([*node.words], kind + ["*"] * (len(lengths) == 1), f"type of {buffer.name}")
+                same(inner, lengths[1:], f"lengths of {buffer.name}")
+            else:
+                same([self.term(n) for n in node.dims], lengths, f"lengths of {buffer.name}")
+                space = "__shared__" if self.cuda else "__local"
+                words = [w for w in node.words if w != "__align__"]
+                same(words, [space, *kind], f"type of {buffer.name}")
+                aligned = buffer.name in vectors or buffer.align > 16
+                same(node.align, buffer.align if aligned else 0, f"alignment of {buffer.name}")
+            self.scope[node.name] = Memory(buffer.name, len(lengths))
+        same(end <= self.launch.shared_bytes, True, "bytes of shared memory")
+        for node in (v for v in walk(self.launch.body) if isinstance(v, p.Combine) and not self.cuda):
+            for dtype in (node.dtype, node.arg_dtype) if node.arg else (node.dtype,):
+                text = body.pop(0)
+                same(list(text.words), ["__local", *self.dialect.types[dtype].split()], f"type of {text.name}")
+                same([self.term(n) for n in text.dims], [self.launch.threads], f"lengths of {text.name}")
+
+    # -- the body
+
+    def body(self, nodes, texts):
+        """Each node takes the texts that print it from the list."""
+        outer, texts = dict(self.scope), list(texts)
+        mine = [node for node in nodes if self._is_printed(node)]
+        for node in mine:
+            if not texts:
+                raise Mismatch(f"no text for {type(node).__name__}")
+            self._node(node, texts, alone=len(mine) == 1)
+        same(len(texts), 0, f"texts too many, after {type(mine[-1]).__name__ if mine else 'nothing'}")
+        self.scope = outer
+
+    def _is_printed(self, node):
+        match node:
+            case p.AsyncGroup():
+                return self.cuda
+            case p.Function() if not self.cuda:
+                self.parts[node.name] = (node, dict(self.env))
+                return False
+            case p.For(body=body):
+                return any(map(self._is_printed, body))
+            case p.If():
+                return any(map(self._is_printed, (*node.body, *node.orelse)))
+        return True
+
+    def _node(self, node, texts, alone):
+        match node:
+            case p.For():
+                self._for(node, self._take(texts, c_text.For))
+            case p.If():
+                text = self._take(texts, c_text.If)
+                self._test(node.test, text.test, node.flag)
+                self.body(node.body, text.body)
+                self.body(node.orelse, text.orelse)
+            case p.Function():
+                self.function(node, self._take(texts, c_text.Function))
+            case p.Call():
+                call = self._take(texts, c_text.Call).call
+                self.call(node, call) if self.cuda else self.call_outside(node, call)
+            case p.Flag(name, test):
+                text = self._take_declaration(texts, ("const", "bool"))
+                self._test(test, text.start)
+                self.scope[text.name] = ("flag", name)
+            case p.Let(name, value):
+                text = self._take_declaration(texts, ("const", *self.integer))
+                self.env[name] = value.evaluate(self.env)
+                same(self.term(text.start), self.env[name], name)
+                self.scope[text.name] = self.env[name]
+            case p.Barrier():
+                self._barrier(node, texts)
+            case p.AsyncGroup():
+                same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
+            case _ if isinstance(node, ReadByBulk):
+                self.bulk(node, texts)
+            case p.Combine():
+                self._combine(node, texts)
+            case p.Perform():
+                self.perform(node, texts)
+            case Begin():
+                self.begin(node, texts)
+            case Complete():
+                self.complete(node, texts)
+            case p.Declare():
+                self._declare(node, texts)
+            case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
+                self.vector(node, texts)
+            case Stmt():
+                every = alone and len(texts) > 1
+                run = [texts.pop(0) for _ in range(len(texts) if every else 1)]
+                same(self.effects(run), self.wanted_effects(node), f"statement {node.name}")
+            case _:
+                raise TypeError(f"readback.py does not know {node}")
+
+    def _take(self, texts, kind):
+        if not texts or not isinstance(texts[0], kind):
+            raise Mismatch(f"{kind.__name__} expected, and there is {texts[0] if texts else 'nothing'}")
+        return texts.pop(0)
+
+    def _take_declaration(self, texts, words):
+        text = self._take(texts, c_text.Declare)
+        same(text.words, words, f"type of {text.name}")
+        return text
+
+    def _for(self, node, text):
+        same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
+        extent = node.extent.evaluate(self.env)
+        same(self.term(text.extent), extent, f"extent of {node.name}")
+        outer = dict(self.scope)
+        self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
+        self.body(node.body, text.body)
+        self.scope = outer
+
+    def _test(self, test, text, flag=""):
+        if text[0] == "call" and text[1] == "hidden":
+            (text,) = text[3]
+        if flag and self.term(text) == ("flag", flag):
+            return
+        parts = _conjuncts(text)
+        same(len(parts), len(test), f"conditions in {test}")
+        for part, condition in zip(parts, test, strict=True):
+            value = condition.value.evaluate(self.env)
+            same(self._margin(part), (abs(value) if condition.equal else value, condition.equal), f"test {condition}")
+
+    def _margin(self, text):
+        """(by how much a comparison of integers holds, whether it is an equality)."""
+        if text[0] not in ("<", "<=", ">", ">=", "==") or len(text) != 3:
+            raise Mismatch(f"a test of {text}")
+        left, right = self.term(text[1]), self.term(text[2])
+        if not (isinstance(left, int) and isinstance(right, int)):
+            raise Mismatch(f"a test of data: {text}")
+        margin = right - left if text[0] in ("<", "<=") else left - right
+        return (abs(margin), True) if text[0] == "==" else (margin - (text[0] in ("<", ">")), False)
+
+    def _barrier(self, node, texts):
+        if not self.cuda:
+            fences = {"CLK_LOCAL_MEM_FENCE"} | ({"CLK_GLOBAL_MEM_FENCE"} if node.of_global else set())
+            call = self._take(texts, c_text.Call).call
+            same(call[1], "barrier", "a barrier")
+            same({part[1] for part in _parts(call[3][0], "|")}, fences, "fences")
+            return
+        if node.wait is not None:
+            call = self._take(texts, c_text.Call).call
+            same(call[1:3], ("wait_copies", (str(node.wait),)), "a wait")
+        if node.fence:
+            same(self._take(texts, c_text.Call).call, ("call", "fence_async", (), ()), "a fence")
+        self.barrier_call(node, texts)
+
+    def _declare(self, node, texts):
+        buffer, outer = self.launch.buffers[node.buffer], dict(self.scope)
+        while texts and isinstance(texts[0], c_text.Declare) and texts[0].words[0] == "const":
+            part = texts.pop(0)  # of the first value, computed once
+            self.scope[part.name] = self.term(part.start)
+        text = self._take(texts, c_text.Declare)
+        shared = buffer.fragment is not None or node.buffer in self._operands()
+        packed = self.cuda and DTYPE_BYTES[buffer.dtype] < 4 and shared  # registers hold several elements
+        words = ["__align__"] * packed + self._type(node.buffer)
+        same((list(text.words), text.align), (words, 4 * packed), f"type of {text.name}")
+        same([self.term(n) for n in text.dims], [e.const for e in buffer.shape], f"lengths of {node.buffer}")
+        if text.start == ("zeros",):
+            same((bool(buffer.shape), node.start and node.start.value), (True, 0), f"first value of {node.buffer}")
+            self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+            return
+        same(node.start is not None and bool(buffer.shape), False, f"first values of {node.buffer}")
+        start = None if text.start is None else self.term(text.start)
+        wanted = None if node.start is None else self.store_term(node.start, Access(node.buffer, ()))
+        same(start, wanted, f"first value of {node.buffer}")
+        self.scope = {**outer, text.name: Memory(node.buffer, len(buffer.shape))}
+
+    def _operands(self):
+        """The buffers that instructions use, registers and shared memory."""
+        return {a.buffer for v in walk(self.launch.body) if isinstance(v, p.Perform) for a in v.operands}
+
+    def _combine(self, node, texts):
+        """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
+        if node.arg is not None:
+            self._combine_pair(node, texts)
+            return
+        kind = self.dialect.types[node.dtype]
+        text = self._take_declaration(texts, ("const", *kind.split()))
+        word = f"{node.reduce}_of_lanes" if self.cuda else f"{node.reduce}_of_{kind}_lanes"
+        same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
+        *place, term = text.start[3]
+        if self.cuda:
+            same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
+        else:
+            flat = self.launch.flat.evaluate(self.env)
+            same(place[0], ("name", f"{text.name}_of"), f"memory of {node.name}")
+            same([self.term(each) for each in place[1:]], [flat, node.lanes], f"lanes of {node.name}")
+        self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
+        self.scope[text.name] = Memory(node.name, 0)
+
+    def _combine_pair(self, node, texts):
+        """A value and its index, which the call of the helper changes."""
+        found = []
+        last = init_value("min", node.arg_dtype)
+        for name, dtype, value, neutral in (
+            (node.name, node.dtype, node.value, init_value(node.reduce, node.dtype)),
+            (node.arg_name, node.arg_dtype, node.arg, last),
+        ):
+            text = self._take_declaration(texts, tuple(self.dialect.types[dtype].split()))
+            self._term_of_lane(node, text.start, value, neutral)
+            self.scope[text.name] = Memory(name, 0)
+            found.append(text.name)
+        call = self._take(texts, c_text.Call).call
+        names = [("name", name) for name in found]
+        if self.cuda:
+            same(call, ("call", f"{node.reduce}_of_lanes", (str(node.lanes),), tuple(names)), f"lanes of {node.name}")
+            return
+        kinds = "_".join(self.dialect.types[dtype] for dtype in (node.dtype, node.arg_dtype))
+        same(call[1], f"{node.reduce}_of_{kinds}_lanes", f"what lanes exchange for {node.name}")
+        first, second, *numbers, value, index = call[3]
+        same([first, second], [("name", f"{name}_of") for name in found], f"memory of {node.name}")
+        flat = self.launch.flat.evaluate(self.env)
+        same([self.term(each) for each in numbers], [flat, node.lanes], f"lanes of {node.name}")
+        same([value, index], [("&", name) for name in names], f"results of {node.name}")
+
+    def _term_of_lane(self, node, text, value, neutral):
+        """What a lane puts in: its value, or the neutral one where it has none."""
+        if node.test:
+            same(text[0], "choice", f"terms of {node.name}")
+            self._test(node.test, text[1])
+            same(self.term(text[3]), self._value(neutral), f"terms of {node.name}")
+            text = text[2]
+        same(self.term(text), self._value(value), f"terms of {node.name}")
+
+
+def _conjuncts(text):
+    return _conjuncts(text[1]) + _conjuncts(text[2]) if text[0] in ("&&", "&") and len(text) == 3 else [text]
+
+
+def _parts(text, sign):
+    return _parts(text[1], sign) + _parts(text[2], sign) if text[0] == sign else [text]
+
+
+def _wide_accesses(value):
+    match value:
+        case p.Perform():
+            return value.operands
+        case p.VectorCopy():
+            return value.target, value.source
+        case p.VectorLoad(source=access) | p.VectorStore(target=access):
+            return (access,)
+    return ()
