@@ -10,12 +10,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tilegen.version import __version__
+
 if TYPE_CHECKING:
     from tilegen.api import File, Kernel, Scheduled, load
     from tilegen.errors import TilegenError
 
-__version__ = "0.1.0"
-__all__ = ["File", "Kernel", "Scheduled", "TilegenError", "load"]
+__all__ = ["File", "Kernel", "Scheduled", "TilegenError", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:

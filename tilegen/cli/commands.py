@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tilegen import __version__, api
+from tilegen import api
 from tilegen.cli import completion, printing
 from tilegen.cli.arguments import parse_list, parse_point, parse_points, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
@@ -19,6 +19,7 @@ from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.lowering import Launch, lower
+from tilegen.version import __version__
 
 Command = Callable[..., int]
 

@@ -9,10 +9,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tilegen import __version__
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
 from tilegen.errors import DeviceError
+from tilegen.version import __version__
 
 if TYPE_CHECKING:
     from tilegen.lab.doctor import Finding

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen import __version__, api
+from tilegen import api
+from tilegen.version import __version__
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine

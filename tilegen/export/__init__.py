@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from tilegen import __version__
 from tilegen.backends import fatbin, nvrtc
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.launch_data import kernel_data, launch_data
@@ -27,6 +26,7 @@ from tilegen.export.versions import Fact, Version, versions
 from tilegen.ir.nodes import Condition
 from tilegen.proof import demand
 from tilegen.schedule import Derivation
+from tilegen.version import __version__
 
 Progress = Callable[[str, int, int], None]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from tilegen import __version__
 from tilegen.errors import UsageError
 from tilegen.lab.records import SCHEMA, Conditions, Device, Readings, RunRecord
 from tilegen.lab.schemas import find_complaint
+from tilegen.version import __version__
 
 
 def read_records(text: str, name: str) -> list[RunRecord]:

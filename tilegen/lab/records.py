@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Literal
 
-from tilegen import __version__
 from tilegen.errors import (
     DeviceError,
     IllegalStep,
@@ -25,6 +24,7 @@ from tilegen.errors import (
     UsageError,
     WrongResult,
 )
+from tilegen.version import __version__
 
 SCHEMA = "tilegen.record/1"
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from tilegen import __version__
 from tilegen.report.charts import Picture
 from tilegen.report.comparison import record_pictures, record_table
 from tilegen.report.drawing import svg
@@ -15,6 +14,7 @@ from tilegen.report.ladder import ladder_table, predicted_ladder, waterfall
 from tilegen.report.measured import Measured, MeasuredLadder
 from tilegen.report.roofline import roofline
 from tilegen.report.study import Study, bank_maps, tree_steps
+from tilegen.version import __version__
 
 
 def render(studies: Sequence[Study], measured: Sequence[Measured], made_by: str) -> str:
