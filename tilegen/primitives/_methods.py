@@ -1,6 +1,6 @@
 """Each step of the language as a method, with the signature and the documentation of the step.
 
-_methods.pyi says the same to editors and to type checkers; a test generates it (pytest --update-golden rewrites it).
+_methods.pyi says the same to editors and to type checkers: the build of a wheel or of an editable install writes it.
 """
 
 from __future__ import annotations

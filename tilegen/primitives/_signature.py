@@ -1,9 +1,9 @@
-"""How a step is called from Python: its signature and its documentation, for help() and for the stub."""
+"""How a step is called from Python: its signature and its documentation, for help(), editors and type checkers."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field
 from inspect import Parameter, Signature, getdoc
 from types import EllipsisType
@@ -31,6 +31,33 @@ _TYPES: dict[str, Any] = {
     "tuple[str, ...] | None": Sequence[str] | None,
     "tuple[str | tuple[str, ...], ...]": Sequence[str | Sequence[str]],
 }
+_STUB = '''\
+"""Each step of the language as a method, for editors and type checkers. The build writes this file."""
+
+import collections.abc
+from types import EllipsisType
+from typing import Self
+
+class Steps:'''
+
+
+def stub(composite: Mapping[str, Define]) -> str:
+    """The text of _methods.pyi: a method for each primitive step, and for each of the `composite` ones."""
+    steps = {word: (signature_of_primitive(word), documentation_of_primitive(word)) for word in registry()}
+    for word, define in composite.items():
+        steps[word] = signature_of_composite(define), documentation_of_composite(define)
+    return _STUB + "".join(_method(word, *steps[word]) for word in sorted(steps))
+
+
+def _method(word: str, signature: Signature, documentation: str) -> str:
+    this = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    whole = str(signature.replace(parameters=[this, *signature.parameters.values()]))
+    body = "\n".join(f"        {line}".rstrip() for line in documentation.splitlines()).strip()
+    return f'''
+    def {word}{whole.replace("ellipsis", "EllipsisType")} -> Self:
+        """{body}
+        """
+'''
 
 
 def signature_of_primitive(word: str) -> Signature:
