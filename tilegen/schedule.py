@@ -12,7 +12,21 @@ from typing import Any, SupportsIndex
 from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, check_64_bits, did_you_mean
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree
 from tilegen.ir.shown import counted
-from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Keyword, Number, Schedule, StepCall, Word
+from tilegen.ir.steps import (
+    WHAT_A_NAME_IS,
+    Argument,
+    Arithmetic,
+    Define,
+    Dots,
+    Items,
+    Keyword,
+    Number,
+    Schedule,
+    StepCall,
+    Word,
+    is_name,
+    is_word,
+)
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import leaves, loops, nodes
 from tilegen.ir.written import tree_of
@@ -100,6 +114,9 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
     results = (into,) if isinstance(into, str) else into
     if not isinstance(results, tuple | list) or not all(isinstance(r, str) for r in results):
         raise StepError(f"into={into!r} is no name, and no list of names")
+    for result in results:
+        if not is_name(result):
+            raise StepError(f"{result!r:.80} cannot be a name", notes=(WHAT_A_NAME_IS,))
     call = StepCall(
         word,
         tuple(_argument(a) for a in arguments),
@@ -259,9 +276,7 @@ def _argument(value: object) -> Argument:
             return Number(check_64_bits("an argument", index(value)))
         case "...":
             return Dots()
-        case "...":
-            return Dots()
-        case str():
+        case str() if is_word(value):
             return Word(value)
         case list() | tuple():
             return Items(tuple(_argument(v) for v in value))

@@ -57,4 +57,6 @@ def _path_of(source: Source) -> str:
 
 
 def _escape(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    """`name` inside of a string; what no line of a text can hold, a line end among it, is a blank there."""
+    shown = "".join(each if each.isprintable() else " " for each in name)
+    return shown.replace("\\", "\\\\").replace('"', '\\"')

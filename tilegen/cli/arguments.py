@@ -8,6 +8,7 @@ from itertools import product
 from math import prod
 
 from tilegen.errors import UsageError, check_64_bits
+from tilegen.ir.steps import is_name
 
 STANDARD_INPUT = "<stdin>"  # as messages call it
 SEVERAL = ("--size", "--set", "--fix")
@@ -42,7 +43,7 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier() or not re.fullmatch(r"-?\d+", value):
+        if not equals or not is_name(name) or not re.fullmatch(r"-?\d+", value):
             raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'")
         if name in found:
             raise UsageError(f"{option} gives {name} twice")

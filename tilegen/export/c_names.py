@@ -12,6 +12,7 @@ from tilegen.errors import UsageError
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import SHORT_FLOATS, Condition, Scalar, Tensor, Tree
+from tilegen.ir.steps import WHAT_A_NAME_IS, is_name
 from tilegen.lowering.reserved_words import fresh
 
 # Names that the exported files declare beside the arguments.
@@ -77,10 +78,9 @@ def interface(tree: Tree, name: str = "") -> Interface:
 
     Raises UsageError where C has no such name.
     """
-    if name and (not name.isascii() or fresh(name, set()) != name or not name.isidentifier()):
+    if name and (not is_name(name) or fresh(name, set()) != name):
         raise UsageError(
-            f"'{name}' cannot be a name in C",
-            notes=("letters, digits and _ make one, if they mean nothing in C or CUDA",),
+            f"{name!r:.80} cannot be a name in C", notes=(f"{WHAT_A_NAME_IS}, and means nothing in C or CUDA",)
         )
     kernel = tree.kernel.written_kernel
     scalars = {s.name: s for s in kernel.scalars}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from tilegen.errors import Source, SourceError, Span
+from tilegen.ir.steps import LONGEST_NAME
 
 MOST_CHARACTERS = 256 * 1024
 MOST_DIGITS = 40
 DEEPEST = 60
-LONGEST_NAME = 64  # kernels and tensors name entry points and files of compilers, which have limits of their own
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LONG = rf"\d{{{MOST_DIGITS + 1},}}|[A-Za-z_]\w{{{LONGEST_NAME},}}"

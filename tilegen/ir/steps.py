@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilegen.errors import Span
 from tilegen.ir.parameter_facts import Fact
+
+LONGEST_NAME = 64  # kernels and tensors name entry points and files of compilers, which have limits of their own
+WHAT_A_NAME_IS = f"a name has letters, digits and _, no digit first, {LONGEST_NAME} at most"
+_NAME = re.compile(rf"[A-Za-z_][A-Za-z_0-9]{{0,{LONGEST_NAME - 1}}}")
+_WORD = re.compile(rf"{_NAME.pattern}(\.[A-Za-z_0-9]{{1,{LONGEST_NAME}}})*")
+
+
+def is_name(text: str) -> bool:
+    """True of what the lexer takes for a NAME: the rule for names that come from Python or from a command."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_word(text: str) -> bool:
+    """True of what the lexer takes for a WORD: `A.shared`, a name with the names or numbers of its parts."""
+    return _WORD.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
