@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tilegen.cli import run
-from tilegen.cli.arguments import parse_points
+from tilegen.cli.arguments import parse_point, parse_points
 from tilegen.errors import DeviceError, UsageError
 
 pytest.importorskip("matplotlib")
@@ -30,10 +30,33 @@ def test_points(pairs, expected) -> None:
     assert parse_points(pairs, "--size") == expected
 
 
-@pytest.mark.parametrize("pair", ["M=1..9x1", "M=0..9x2", "M=9..1x2", "M=1..9+0", "M=1..9", "M=", "=3", "M=N=", "M=x2"])
-def test_what_is_no_range_is_refused(pair) -> None:
+WRONG = ["M=1..9x1", "M=0..9x2", "M=9..1x2", "M=1..9+0", "M=1..9", "M=", "=3", "M=N=", "M=x2", "M=M=3"]
+NAMELESS = ["1000", "100..400x2", "8,16", "M", ""]
+
+
+@pytest.mark.parametrize("pair", WRONG + NAMELESS)
+@pytest.mark.parametrize("parse", [parse_point, parse_points])
+def test_what_is_no_range_is_refused(pair, parse) -> None:
     with pytest.raises(UsageError):
-        parse_points([pair], "--size")
+        parse([pair], "--size")
+
+
+def test_a_command_that_goes_through_none_takes_one_point() -> None:
+    assert parse_point(["M=N=4", "K=8..8x2"], "--size") == {"M": 4, "N": 4, "K": 8}
+    for several in ("M=8..16x2", "M=8,16"):
+        with pytest.raises(UsageError, match="--size takes NAME=INTEGER, not 'M=8"):
+            parse_point([several], "--size")
+
+
+WITH_SIZES = ("show", "emit", "prove", "check", "compare", "tune", "ladder", "explain", "report", "export", "asm")
+
+
+@pytest.mark.parametrize("command", [*WITH_SIZES, "profile"])
+def test_no_command_ignores_a_size_without_a_name(command, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([command, "transpose", "--schedule", "padded", "--size", "1000"]) == 2
+    assert capsys.readouterr().err == "error: --size takes NAME=INTEGER, not '1000'\n"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.pocl

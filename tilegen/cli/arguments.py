@@ -52,34 +52,34 @@ def parse_numbers(pairs: Iterable[str], option: str) -> dict[str, int]:
     return found
 
 
-def parse_point(pairs: Iterable[str], option: str) -> list[dict[str, int]]:
-    """The only sizes of a command that goes through none. Raises UsageError for anything but NAME=INTEGER."""
-    pairs = list(pairs)
-    for pair in pairs:
-        if _RANGE.fullmatch(pair.partition("=")[2]):
-            raise UsageError(
-                f"{option} takes NAME=INTEGER, not '{pair}'", notes=("compare goes through several sizes",)
-            )
-    return [parse_numbers(pairs, option)]
+def parse_point(pairs: Iterable[str], option: str) -> dict[str, int]:
+    """The only point of a command that goes through none; raises what `parse_points` raises."""
+    return parse_points(pairs, option, several=False)[0]
 
 
-def parse_points(pairs: Iterable[str], option: str) -> list[dict[str, int]]:
+def parse_points(pairs: Iterable[str], option: str, *, several: bool = True) -> list[dict[str, int]]:
     """The sizes to go through, one after the other: every combination where several of them vary.
 
     `M=512..8192x2` multiplies, `M=256..1024+256` adds, `M=100,1000` lists, and `M=N=512..8192x2` gives both one value.
 
     Raises:
-        UsageError: a pair is none of these, names a size again, or there are more than MOST_POINTS combinations.
+        UsageError: a pair is none of these, names a size again, or there are more than MOST_POINTS combinations; or
+            there is more than one, and they are not to be `several`.
     """
     varied: list[list[dict[str, int]]] = []
     for pair in pairs:
         *names, values = pair.split("=")
+        if not names:
+            raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'")
         found = [
             parse_numbers([f"{name}={value}" for name in names], option) for value in _values_of(values, pair, option)
         ]
+        if len(found) > 1 and not several:
+            notes = ("compare goes through several sizes",) if option == "--size" else ()
+            raise UsageError(f"{option} takes NAME=INTEGER, not '{pair}'", notes=notes)
         if twice := [name for name in names if any(name in points[0] for points in varied)]:
             raise UsageError(f"{option} gives {twice[0]} twice")
-        varied.append(found or [parse_numbers([pair], option)])
+        varied.append(found)
     if prod(map(len, varied)) > MOST_POINTS:
         raise UsageError(f"{option} gives more than {MOST_POINTS} combinations of sizes")
     return [{name: n for point in points for name, n in point.items()} for points in product(*varied)]

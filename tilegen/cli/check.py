@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tilegen.cli import printing
-from tilegen.cli.arguments import parse_numbers
+from tilegen.cli.arguments import parse_point
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.records import environment_of, origin_of
@@ -51,7 +51,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     from tilegen.lab.cost import check_outlook, require_check_memory
     from tilegen.lab.sizes import limits_of_check, sizes_to_check
 
-    attempts = request.attempts(parse_numbers(fix, "--fix"))
+    attempts = request.attempts(parse_point(fix, "--fix"))
     trees = {name: each.tree for name, each in attempts.items() if not isinstance(each, TilegenError)}
     runs_on, every = engine(device), list(trees.values())
     request.check_sizes(every[0].kernel)

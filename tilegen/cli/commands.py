@@ -11,7 +11,7 @@ import click
 
 from tilegen import api
 from tilegen.cli import completion, printing
-from tilegen.cli.arguments import parse_list, parse_point, parse_points, parse_settings
+from tilegen.cli.arguments import parse_list, parse_points, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, split_target
@@ -127,7 +127,7 @@ def _call(
 ) -> int:
     """Calls `command` with the requests that the shared arguments make, and with its own."""
     shared = {name: others.pop(name) for name in ("kernel", "schedule", "sizes", "json_file", "any_value")}
-    points = (parse_points if sweep else parse_point)(shared["sizes"], "--size")
+    points = parse_points(shared["sizes"], "--size", several=sweep)
     names = parse_list(shared["schedule"])
     json_file = shared["json_file"]
     for path in (json_file, others.get("output")):

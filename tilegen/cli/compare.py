@@ -11,7 +11,7 @@ import click
 
 from tilegen import api
 from tilegen.cli import printing
-from tilegen.cli.arguments import parse_numbers
+from tilegen.cli.arguments import parse_point
 from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
@@ -67,7 +67,7 @@ def compare_command(
     if predicts and (asked := [f"--{name}" for name, value in (("plot", plot), ("steady", steady)) if value]):
         notes = ("without --machine, --device cpu takes the times of the CPU",)
         raise UsageError(f"{asked[0]} is of times, and those of {predicts.name} are predicted here", notes=notes)
-    fixed, (first, *_) = parse_numbers(fix, "--fix"), requests
+    fixed, (first, *_) = parse_point(fix, "--fix"), requests
     entries = _entries(requests, fixed)
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))

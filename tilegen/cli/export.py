@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tilegen.cli import printing
-from tilegen.cli.arguments import parse_list, parse_numbers
+from tilegen.cli.arguments import parse_list, parse_point
 from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.request import Request
 
@@ -26,7 +26,7 @@ def export_command(request: Request, arch: str, folder: str, name: str, fix: tup
     """Write a kernel with a C++ launcher, machine code, CMakeLists.txt and a test, to be called without tilegen."""
     from tilegen.export import export
 
-    fixed = parse_numbers(fix, "--fix")
+    fixed = parse_point(fix, "--fix")
     scheduled = request.one("export", fixed)
     request.check_sizes(scheduled.kernel)
     archs = parse_list(arch)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilegen.cli import completion, printing, tune_printing
-from tilegen.cli.arguments import parse_numbers
+from tilegen.cli.arguments import parse_point
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED
 from tilegen.cli.records import with_context
@@ -85,7 +85,7 @@ def tune_command(
     limits = Limits(timeout, memory * 1e9)
     wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, ceilings, dask, unproved)
     selection = select(request)
-    kernel = request.built_kernel(selection, parse_numbers(fix, "--fix"))
+    kernel = request.built_kernel(selection, parse_point(fix, "--fix"))
     request.check_sizes(kernel.ir)
     given = {name: values for name, values in request.settings.items() if name in selection.parameters}
     record = resume or _new_record(kernel.ir.name)
