@@ -6,9 +6,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tilegen"
@@ -68,9 +67,14 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> Iterator[tuple[str, int]]:
     """(dotted module, line) of every import in the file, those inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,46 +85,53 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
                 yield from ((f"tilegen.{alias.name}", node.lineno) for alias in node.names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_imports_point_down(path: Path) -> None:
-    own = part_of(path)
-    for module, line in imports(path):
-        words = module.split(".")
-        if words[0] != "tilegen" or len(words) == 1 or words[1] == own:
-            continue
-        assert rank(words[1]) < rank(own), f"{name(path)}:{line}: {own} must not import {module}"
+def test_imports_point_down() -> None:
+    climbing = [
+        f"{name(path)}:{line}: {part_of(path)} must not import {module}"
+        for path in FILES
+        for module, line in imports(path)
+        if (words := module.split("."))[0] == "tilegen" and len(words) > 1 and words[1] != part_of(path)
+        if rank(words[1]) >= rank(part_of(path))
+    ]
+    assert not climbing
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_each_library_has_one_door(path: Path) -> None:
-    for module, line in imports(path):
-        door = DOORS.get(module.split(".")[0])
-        assert door is None or name(path).startswith(door), f"{name(path)}:{line}: {module} belongs in {door}"
+def test_each_library_has_one_door() -> None:
+    beside = [
+        f"{name(path)}:{line}: {module} belongs in {door}"
+        for path in FILES
+        for module, line in imports(path)
+        if (door := DOORS.get(module.split(".")[0])) and not name(path).startswith(door)
+    ]
+    assert not beside
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "primitives").glob("*.py")), ids=name)
-def test_primitives_do_not_import_each_other(path: Path) -> None:
-    words = {p.stem for p in path.parent.glob("[a-z]*.py")} if not path.name.startswith("_") else set()
-    for module, line in imports(path):
-        parts = module.split(".")
-        other = parts[2] if parts[:2] == ["tilegen", "primitives"] and len(parts) > 2 else None
-        assert other not in words - {path.stem}, f"{name(path)}:{line}: a primitive imports the primitive {other}"
+def test_primitives_do_not_import_each_other() -> None:
+    primitives = {f"tilegen.primitives.{path.stem}": path for path in (PACKAGE / "primitives").glob("[a-z]*.py")}
+    others = [
+        f"{name(path)}:{line}: a primitive imports {module}"
+        for path in primitives.values()
+        for module, line in imports(path)
+        if primitives.get(".".join(module.split(".")[:3]), path) != path
+    ]
+    assert not others
 
 
-@pytest.mark.parametrize("path", [*FILES, *sorted((ROOT / "tests").rglob("*.py"))], ids=name)
-def test_files_and_functions_stay_short(path: Path) -> None:
-    text = path.read_text()
-    primitive = name(path).startswith("tilegen/primitives/")
-    assert len(text.splitlines()) <= (150 if primitive else 400), f"{name(path)} is too long: split it by idea"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= 50, f"{name(path)}:{node.lineno}: {node.name} has {length} lines, 50 are the limit"
+def test_files_and_functions_stay_short() -> None:
+    long = []
+    for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]:
+        limit = 150 if name(path).startswith("tilegen/primitives/") else 400
+        if (lines := len(path.read_text().splitlines())) > limit:
+            long += [f"{name(path)} has {lines} lines, {limit} are the limit: split it by idea"]
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > 50:
+                long += [f"{name(path)}:{node.lineno}: {node.name} has {lines} lines, 50 are the limit"]
+    assert not long
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_modules_say_what_they_are_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{name(path)} has no docstring"
+def test_modules_say_what_they_are_for() -> None:
+    files = [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+    assert not [name(path) for path in files if not ast.get_docstring(parsed(path))]
 
 
 def test_package_door_is_short() -> None:
