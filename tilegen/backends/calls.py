@@ -25,7 +25,6 @@ class Form:
     scalars: tuple[tuple[int, Scalar], ...]
     sizes: tuple[tuple[int, str], ...]
     plans: dict[Hashable, Plan] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -33,11 +32,10 @@ class Form:
         return tuple(name for _, name in self.arrays)
 
     def remember(self, key: Hashable, plan: Plan) -> None:
-        """Keeps the plan for calls with the same key."""
-        with self._lock:
-            while len(self.plans) >= _REMEMBERED:
-                del self.plans[next(iter(self.plans))]
-            self.plans[key] = plan
+        """Keeps the plan for calls with the same key; one thread at a time."""
+        while len(self.plans) >= _REMEMBERED:
+            del self.plans[next(iter(self.plans))]
+        self.plans[key] = plan
 
 
 @dataclass(frozen=True)
@@ -112,13 +110,17 @@ class Plan:
     def prepare(
         self, given: Sequence[Any], addresses: list[int], scalars: Sequence[Any]
     ) -> tuple[Sequence[Any], Callable[[], None]]:
-        """(all memory of a call, a call that launches on it, without anything else)."""
+        """(all memory of a call, a call that launches on it, without anything else).
+
+        Of several threads one launches at a time: a launch may read what the one before it has written.
+        """
         with self.engine.use():
             memory = self.complete(given, addresses)
-        only_launch = replace(self, makers=(), apart=(), between=0)
+        only_launch, one_at_a_time = replace(self, makers=(), apart=(), between=0), Lock()
 
         def launch() -> None:
-            only_launch.run(memory, addresses, scalars)
+            with one_at_a_time:
+                only_launch.run(memory, addresses, scalars)
 
         return memory, launch
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from tilegen.backends import gpus, nvrtc
@@ -185,7 +186,7 @@ class CudaEngine:
         torch = sys.modules.get("torch")
         try:
             if torch is not None and torch.cuda.is_available():
-                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls), self.name)
+                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls), self.name, Lock())
             with self.xp.cuda.Stream(non_blocking=True) as stream:
                 stream.begin_capture()
                 for call in calls:
@@ -193,7 +194,7 @@ class CudaEngine:
                 graph = stream.end_capture()
         except RuntimeError as error:  # cupy's are such, too
             raise DeviceError(f"no CUDA graph can be made on {self.name}: {error}") from None
-        return partial(_replay, graph.launch, tuple(calls), self.name)
+        return partial(_replay, graph.launch, tuple(calls), self.name, Lock())
 
     def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
@@ -234,9 +235,12 @@ def _device_errors(device: str) -> Iterator[None]:
         raise DeviceError(f"a kernel failed on {device}: {error}") from None
 
 
-def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]], device: str) -> None:
-    """Launches a graph of `calls`: a call that holds them holds the memory that the graph reads."""
-    with _device_errors(device):
+def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]], device: str, one_at_a_time: Lock) -> None:
+    """Launches a graph of `calls`: a call that holds them holds the memory that the graph reads.
+
+    CUDA takes a graph of one thread at a time.
+    """
+    with one_at_a_time, _device_errors(device):
         launch()
 
 

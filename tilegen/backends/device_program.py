@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import prod
+from threading import Lock
 from typing import Any
 
 from tilegen.backends.arrays import check_sizes, find_pitch, has_no_output, infer_sizes, shape_of, span_of
@@ -46,6 +47,7 @@ class Program:
         self._entries: dict[tuple[TextVersion, Engine], Mapping[str, Any]] = {}
         self._forms: dict[tuple[int | str, ...], Form] = {}
         self._held: list[Sequence[Any]] = []
+        self._planning = Lock()  # of several threads with the same first call one compiles
 
     @property
     def device(self) -> str:
@@ -112,7 +114,8 @@ class Program:
         scalars = tuple(self._as_passed(s, arrays[s.name]) for s in self.kernel.scalars)
         given = {name: array for name, array in arrays.items() if name not in {s.name for s in self.kernel.scalars}}
         engine = self.engine.device_of(given)
-        plan = self._plan(engine, engine.caller(list(given.values())), sizes, given)
+        with self._planning:
+            plan = self._plan(engine, engine.caller(list(given.values())), sizes, given)
         addresses = [engine.pointer(array) for array in given.values()]
         return plan.prepare(list(given.values()), addresses, scalars)[1]
 
@@ -190,8 +193,9 @@ class Program:
             key = (key, *sizes.values())
         plan = form.plans.get(key)
         if plan is None:
-            plan = self._check_and_plan(form.names, given, sizes)
-            form.remember(key, plan)
+            with self._planning:
+                plan = form.plans.get(key) or self._check_and_plan(form.names, given, sizes)
+                form.remember(key, plan)
         return plan, given, addresses, scalars, came
 
     def _find_form(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Form:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
+from threading import Lock
 from time import perf_counter
 from typing import Any, Self
 
@@ -95,11 +96,13 @@ class HostArrays:
         return int(array.ctypes.data)
 
     def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """The calls one after the other: here a call costs what it costs."""
+        """The calls one after the other, in one thread at a time: here a call costs what it costs."""
+        one_at_a_time = Lock()
 
         def replay() -> None:
-            for call in calls:
-                call()
+            with one_at_a_time:
+                for call in calls:
+                    call()
 
         return replay
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,13 @@ def _device(platform: str | None) -> Any:
     return None
 
 
+class _Entry(local):
+    """A kernel, as an object for each thread: between two steps of a launch, it holds the arguments."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.kernel = make()
+
+
 class OpenclEngine(HostArrays):
     """A CPU as an OpenCL device; kernels work on the memory of numpy arrays itself."""
 
@@ -84,7 +92,7 @@ class OpenclEngine(HostArrays):
                 program = self._cl.Program(self._context, text).build(options=_OPTIONS)
         except self._cl.Error as error:
             raise _refusal(str(error), Source("kernel.cl", text), self.name) from None
-        return {launch.name: self._cl.Kernel(program, launch.name) for launch in launches}
+        return {launch.name: _Entry(partial(self._cl.Kernel, program, launch.name)) for launch in launches}
 
     def launcher(self, entry: Any, run: Run) -> Launcher:
         integer = np.int64 if run.wide else np.int32
@@ -92,11 +100,12 @@ class OpenclEngine(HostArrays):
         threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
 
         def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
+            kernel = entry.kernel
             try:
                 stored = [_storage_view(bits_of(memory[position])) for position in run.arrays]
                 buffers = [self._buffer(array) for array in stored]
-                entry.set_args(*buffers, *(scalars[position] for position, _ in run.scalars), *sizes)
-                self._cl.enqueue_nd_range_kernel(self._queue, entry, threads, run.block)
+                kernel.set_args(*buffers, *(scalars[position] for position, _ in run.scalars), *sizes)
+                self._cl.enqueue_nd_range_kernel(self._queue, kernel, threads, run.block)
                 for array, buffer in zip(stored, buffers, strict=True):
                     if self._copies:
                         self._cl.enqueue_copy(self._queue, array, buffer)

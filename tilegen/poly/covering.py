@@ -8,7 +8,7 @@ from typing import Any
 
 import islpy as isl
 
-from tilegen.poly.system import Point, Row, Undecided, context, matrix, question_count
+from tilegen.poly.system import Point, Row, Undecided, context, matrix, one_at_a_time, question_count
 
 
 def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
@@ -20,7 +20,8 @@ def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
     if texts is None:
         return None
     try:
-        point = _least_point(_difference(texts, len(names)))
+        with one_at_a_time:
+            point = _least_point(_difference(texts, len(names)))
         return {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(names)}
     except isl.Error as error:
         raise Undecided(str(error)) from None
@@ -53,7 +54,8 @@ def _matrix_text(rows: Iterable[Row], names: list[str]) -> str:
 
 @lru_cache(maxsize=20_000)
 def _is_difference_empty(texts: tuple[str, ...], width: int) -> bool:
-    return bool(_difference(texts, width).is_empty())
+    with one_at_a_time:
+        return bool(_difference(texts, width).is_empty())
 
 
 @lru_cache(maxsize=2_000)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import count
+from threading import RLock, local
 from typing import Any, NamedTuple
 
 import islpy as isl
@@ -147,19 +147,26 @@ def equal_rows(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
 
 # -- solving
 
+
+class _Asked(local):
+    count = 0
+
+
 context = isl.Context()
 context.set_max_operations(BUDGET)
-_asked = count()
+one_at_a_time = RLock()  # of the threads: the context counts the operations of a question
+_asked = _Asked()
 
 
 def question_count() -> int:
-    """A number that has grown by one for each question that was put since the last call, and by one for that call."""
-    return next(_asked)
+    """A number that has grown by one for each question of this thread since its last call, and by one for that call."""
+    _asked.count += 1
+    return _asked.count
 
 
 def solvable(rows: Iterable[Row]) -> bool:
     """True if some integer point satisfies all rows. Raises Undecided past the budget."""
-    next(_asked)
+    _asked.count += 1
     return _is_solvable(tuple(rows))
 
 
@@ -185,11 +192,12 @@ def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
     assert kept is not None
     order = list(dict.fromkeys([_find(merged, n) for n in first]))
     text, columns = matrix(kept, order)
-    try:
-        found = _ask(text, "lexmin")
-        point = found.sample_point()
-    except (Undecided, isl.Error):
-        point = _ask(text, "sample_point")
+    with one_at_a_time:
+        try:
+            found = _ask(text, "lexmin")
+            point = found.sample_point()
+        except (Undecided, isl.Error):
+            point = _ask(text, "sample_point")
     values = {
         name: point.get_coordinate_val(isl.dim_type.set, n).to_python() if not point.is_void() else 0
         for name, n in columns.items()
@@ -200,11 +208,12 @@ def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
 
 
 def _ask(text: str, question: str) -> Any:
-    context.reset_operations()
-    try:
-        return getattr(isl.BasicSet.read_from_str(context, text), question)()
-    except isl.Error as error:
-        raise Undecided(str(error)) from None
+    with one_at_a_time:
+        context.reset_operations()
+        try:
+            return getattr(isl.BasicSet.read_from_str(context, text), question)()
+        except isl.Error as error:
+            raise Undecided(str(error)) from None
 
 
 def _find(merged: Mapping[str, str], name: str) -> str:
