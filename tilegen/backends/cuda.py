@@ -15,6 +15,7 @@ from tilegen.backends import gpus, nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.arrays import check_type, number_type
 from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
+from tilegen.backends.forks import require_kept
 from tilegen.backends.kernel_launch import KernelLaunch
 from tilegen.backends.text import STATIC_SHARED_LIMIT
 from tilegen.errors import ArgumentError, DeviceError
@@ -45,6 +46,7 @@ class CudaEngine:
             raise DeviceError(reason, notes=(*way_out, "--device cpu runs the same kernel on the CPU"))
         import cupy
 
+        require_kept(gpus.A_GPU)
         self.xp: Any = cupy
         self.ordinal: int = cupy.cuda.runtime.getDevice() if ordinal is None else ordinal
         self._array: Any = cupy.ndarray
@@ -108,10 +110,14 @@ class CudaEngine:
         return caller_of(self.xp, arrays, self.ordinal)
 
     def is_current(self) -> bool:
+        """Raises DeviceError in a process that was forked when a GPU was in use."""
+        require_kept(gpus.A_GPU)
         current: bool = self._current_ordinal() == self.ordinal
         return current
 
     def use(self) -> AbstractContextManager[Any]:
+        """Raises what `is_current` raises."""
+        require_kept(gpus.A_GPU)
         device: AbstractContextManager[Any] = self.xp.cuda.Device(self.ordinal)
         return device
 

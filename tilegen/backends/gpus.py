@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilegen.backends.forks import note_use
 from tilegen.errors import first_line
 
+A_GPU = "a GPU"  # as `forks` calls it
 _ABSENT = "no GPU was found"
 _OLDEST_DRIVER = 12  # the oldest major version of CUDA that an extra of this package is for
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100  # cudaErrorInsufficientDriver, cudaErrorNoDevice
@@ -55,6 +57,7 @@ def missing() -> Missing | None:
 
 def _missing_for(runtime: Any, driver: tuple[int, int]) -> Missing | None:
     """What is missing where there are a driver and cupy's `runtime`."""
+    note_use(A_GPU)
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:

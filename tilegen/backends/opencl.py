@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from threading import local
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from tilegen.backends import pocl
 from tilegen.backends.arrays import bits_of, span_of
+from tilegen.backends.forks import note_use, require_kept
 from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
 
@@ -47,10 +49,15 @@ def _device(platform: str | None) -> Any:
     for candidate in cl.get_platforms():
         if platform is None and candidate.name == SIMULATOR or platform not in (None, candidate.name):
             continue
+        note_use(_short_name(candidate.name))
         for device in candidate.get_devices():
             if platform or device.type & cl.device_type.CPU:
                 return device
     return None
+
+
+def _short_name(platform: str) -> str:
+    return "PoCL" if platform == POCL else platform
 
 
 class _Entry(local):
@@ -72,15 +79,24 @@ class OpenclEngine(HostArrays):
         os.environ.setdefault("PYOPENCL_COMPILER_OUTPUT", "0")
         self._cl: Any = cl
         device = _device(platform)
-        short = device.platform.name
-        if short == POCL:
-            short = "PoCL"
+        self._platform = _short_name(device.platform.name)
+        if device.platform.name == POCL:
             pocl.name_processor(device.int_ptr)
-        self.name = f"{short} on {device.name.removeprefix('pthread-')}"
+        self.name = f"{self._platform} on {device.name.removeprefix('pthread-')}"
         self._context: Any = cl.Context([device])
         self._queue: Any = cl.CommandQueue(self._context)
         # The simulator takes memory that it has not written itself for uninitialised.
         self._copies = platform == SIMULATOR
+
+    def is_current(self) -> bool:
+        """Raises DeviceError in a process that was forked when the platform was in use."""
+        require_kept(self._platform)
+        return True
+
+    def use(self) -> AbstractContextManager[Any]:
+        """Raises what `is_current` raises."""
+        require_kept(self._platform)
+        return nullcontext()
 
     # -- kernels
 
