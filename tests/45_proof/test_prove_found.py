@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.written import tree_from
+from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.lowering import lower
@@ -144,7 +146,60 @@ schedule s for largest():
     cache_register(at.best, at=i)
     cache_register(at, at=i)
 """
-FOUND = [NAMED_LIKE_ROUNDS, DEAD_ROUNDS, COUNTED_ANEW, FIRST_LANE, ACROSS_IN_A_BLOCK, NOT_READ, NO_WAY_BACK, ONE_THREAD]
+
+# Several rows a block: that the first lane has the sum only the copy to shared memory says, which has no test of the row.
+FIRST_OF_SEVERAL_ROWS = """
+kernel row_sums(A: f32[M, K]) -> y: f32[M]:
+    y[i] = sum[k](A[i, k])
+
+schedule s for row_sums:
+    reassociate(y)
+    tile(k, 32) -> c, l
+    order(i, l, c)
+    rfactor(y, l) -> pl
+    tile(i, 4) -> bi, ri
+    tile(y.i, 4) -> bi1, ri1
+    order(bi, l, c, ri)
+    fuse(bi, bi1) -> bi
+    rename(l, y.l) -> l
+    bind(bi, block.x)
+    bind(l, thread.x)
+    cache_register(pl, at=bi)
+    cache_register(y, at=ri1)
+    cache_shared(y, at=bi)
+"""
+
+# A tensor computed at its tile has room for elements beyond the border, which nothing computes.
+NOT_COMPUTED = """
+kernel two(X: f32[C, W]) -> Y: f32[W]:
+    var P: f32[C, W]
+    P[c, x] = 2 * X[c, x]
+    Y[x] = sum[c](P[c, x])
+
+schedule s for two():
+    tile(Y.x, 8) -> bx, tx
+    tile(Y.c, 4) -> co, ci
+    order(bx, co, tx, ci)
+    bind(bx, block.x)
+    bind(tx, thread.x)
+    compute_at(P, at=co)
+    cache_shared(P, at=co)
+    order(P.x, P.c)
+    bind(P.x, thread.x)
+    cache_register(P.shared, at=P.c)
+"""
+FOUND = [
+    NAMED_LIKE_ROUNDS,
+    DEAD_ROUNDS,
+    COUNTED_ANEW,
+    FIRST_LANE,
+    ACROSS_IN_A_BLOCK,
+    NOT_READ,
+    NO_WAY_BACK,
+    ONE_THREAD,
+    FIRST_OF_SEVERAL_ROWS,
+    NOT_COMPUTED,
+]
 
 
 @pytest.mark.parametrize("vector", [True, False])
@@ -155,3 +210,9 @@ def test_what_was_wrong_is_proved(text, vector):
     tree = apply(build(module.kernels[schedule.kernel]), schedule).tree
     proof = prove(tree.kernel, lower(tree, vector=vector), tree.reassociated)
     assert proof.verdict == "proved", [o for o in proof.obligations if not o.is_proved]
+
+
+def test_a_copy_keeps_the_tests_without_which_it_has_no_value():
+    text = emit(lower(tree_from(NOT_COMPUTED), vector=False))
+    assert text.count("P_shared[c][P_x] = P_shared_reg;") == 3
+    assert "float P_shared_reg;" not in text

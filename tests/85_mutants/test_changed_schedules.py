@@ -2,7 +2,20 @@
 
 import pytest
 
-from tests.support.mutants.changed_schedules import FAULTS, FINE, KINDS, PROVED, mutants, of_schedule, table
+from tests.support.mutants.changed_schedules import (
+    FAULTS,
+    FINE,
+    KINDS,
+    PROVED,
+    Mutant,
+    base,
+    bases,
+    mutants,
+    of_schedule,
+    outcome,
+    shapes,
+    table,
+)
 from tests.support.stock import cases
 
 WHOLE = {"row_sum.warps", "conv1d.shared", "transpose.swizzled"}
@@ -15,6 +28,15 @@ def test_judge_and_proof_agree_on_changed_schedules(name, schedule):
     assert results
     assert not [r for r in results if r[2] in FAULTS]
     assert all(r[2] in FINE for r in results), table(results)
+
+
+@pytest.mark.parametrize("position", range(len(cases()), len(bases())))
+def test_judge_and_proof_agree_on_shapes_that_no_stock_schedule_has(position):
+    calls = tuple(stage.step for stage in base(position, False).stages[1:])
+    assert outcome(position, Mutant("", "", 0, calls)) == (PROVED, "")
+    results = of_schedule((position, 20, False, ""))
+    assert all(r[2] in FINE for r in results), table(results)
+    assert len(shapes().schedules) > 5
 
 
 def test_every_kind_of_change_is_made_and_some_are_proved():

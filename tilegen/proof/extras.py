@@ -43,22 +43,29 @@ class Extras:
 
     def restore_tests(self, launch: Node) -> Node:
         """The launch with the tests; `found` is told which of its statements lacks which."""
-        users = [(path, stmt, {access.buffer for access in accesses(stmt)}) for path, stmt in leaves((launch,))]
-        bound = [(stmt, used) for path, stmt, used in users if not self._may_be_spared(path, stmt)]
+        found = [*leaves((launch,))]
+        spared = [self._may_be_spared(path, stmt) for path, stmt in found]
         domains, facts = _domains(self.kernel), Facts(self.kernel)
+        missing = [
+            self._not_implied(self._exists(stmt) if stmt.is_copy else domains(stmt), stmt.guard) if may else ()
+            for may, (_, stmt) in zip(spared, found, strict=True)
+        ]
+        # A copy has all of its tests back by now.
+        bound = [
+            (replace(stmt, guard=stmt.guard + tests) if tests else stmt, {access.buffer for access in accesses(stmt)})
+            for may, tests, (_, stmt) in zip(spared, missing, found, strict=True)
+            if not may or stmt.is_copy
+        ]
         whole: dict[int, Stmt] = {}
-        for number, (path, stmt, _) in enumerate(users):
-            if not self._may_be_spared(path, stmt):
-                continue
-            missing: Tests = ()
-            for test in self._inside(stmt) if stmt.is_copy else domains(stmt):
-                missing += () if self.is_implied(test, stmt.guard + missing) else (test,)
-            for test in () if stmt.is_copy else self._tests_of_users(stmt, {loop.name for loop in path}, bound):
-                if not self.is_implied(test, stmt.guard + missing) and _decides(test, path, stmt, missing, facts):
-                    missing += (test,)
-            if missing:
-                self.found.append((number, missing))
-                whole[id(stmt)] = replace(stmt, guard=stmt.guard + missing)
+        for number, (path, stmt) in enumerate(found):
+            tests = missing[number]
+            if spared[number] and not stmt.is_copy:
+                for test in self._tests_of_users(stmt, {loop.name for loop in path}, bound):
+                    if not self.is_implied(test, stmt.guard + tests) and _decides(test, path, stmt, tests, facts):
+                        tests += (test,)
+            if tests:
+                self.found.append((number, tests))
+                whole[id(stmt)] = replace(stmt, guard=stmt.guard + tests)
         (node,) = rewrite_nodes((launch,), lambda value: whole.get(id(value), value))
         return node
 
@@ -71,13 +78,28 @@ class Extras:
             return False
         if not stmt.is_copy:
             return space == "register"
-        return space == "shared" and not all(self.is_implied(test, stmt.guard) for test in self._inside(stmt))
+        return space == "shared" and bool(self._not_implied(self._exists(stmt), stmt.guard))
 
-    def _inside(self, stmt: Stmt) -> Tests:
-        """That the element which a copy hands over is one of its tensor."""
-        shape = self.kernel.tensor(tensor_of(self.buffers, stmt.target.buffer)).shape
-        places = zip(stmt.element or (), shape, strict=False)
-        return tuple(c for i, extent in places for c in (Condition(i), Condition(extent - 1 - i)))
+    def _not_implied(self, tests: Tests, guard: Tests) -> Tests:
+        """Those of the tests that neither the guard nor those before them imply."""
+        found: Tests = ()
+        for test in tests:
+            found += () if self.is_implied(test, guard + found) else (test,)
+        return found
+
+    def _exists(self, stmt: Stmt) -> Tests:
+        """That the element which a copy hands over is one of its tensor, and one that is computed."""
+        tensor = self.kernel.tensor(tensor_of(self.buffers, stmt.target.buffer))
+        places = list(zip(stmt.element or (), tensor.shape, strict=False))
+        inside = tuple(c for i, extent in places for c in (Condition(i), Condition(extent - 1 - i)))
+        computed = [e for e in self.kernel.equations if tensor.name in (e.target, e.best)]
+        if len(computed) != 1:
+            return inside
+        (equation,) = computed
+        at = {str(name): i for name, (i, _) in zip(equation.index, places, strict=False)}
+        known = at.keys() | self.kernel.sizes
+        tests = (c for c in equation.conditions if c.value.names() <= known)
+        return (*inside, *substitute(tuple(tests), at))
 
     def _tests_of_users(self, stmt: Stmt, around: set[str], bound: list[tuple[Stmt, set[str]]]) -> Tests:
         """What all others who use its register test, and it could; others that may be spared it do not count."""

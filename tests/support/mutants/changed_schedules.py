@@ -1,4 +1,6 @@
-"""Steps left out, doubled, or in the place of their neighbour, in the stock schedules: the judge and the proof agree.
+"""Steps left out, doubled, or in the place of their neighbour: the judge and the proof agree.
+
+The schedules are the stock ones, and those of shapes.tg, which have what no stock schedule has.
 
 All:      python -m tests.support.mutants.changed_schedules --jobs 16
 Some:     python -m tests.support.mutants.changed_schedules --cases 10 --schedules gemm,softmax.warps    (ten of each)
@@ -20,13 +22,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 
 from tests.support.mutants.small import tiles
-from tests.support.stock import cases, schedule_stock
+from tests.support.stock import cases, label, modules, schedule_stock
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep, LimitError, TilegenError
+from tilegen.errors import IllegalStep, LimitError, Source, TilegenError
+from tilegen.frontend import build, parse
+from tilegen.frontend.stock import stock_instructions
 from tilegen.lowering import lower
 from tilegen.proof import prove
+from tilegen.schedule import apply
 
 REFUSED, JUDGED, LIMIT, PROVED = "a step refuses", "the judge refuses", "a limit", "proved"
 OPEN, UNPROVED = "the judge leaves open", "unproved"
@@ -48,9 +54,24 @@ class Mutant:
 
 
 @cache
+def shapes():
+    return parse(Source("shapes.tg", Path(__file__).with_name("shapes.tg").read_text()))
+
+
+@cache
+def bases():
+    """(file, schedule) of the schedules that are changed."""
+    return [*cases(), *(("shapes", label(s)) for s in shapes().schedules)]
+
+
+@cache
 def base(position, small):
-    """Stock schedule number `position`, with its own tiles or with small ones."""
-    name, schedule = cases()[position]
+    """Schedule number `position`, a stock one with its own tiles or with small ones."""
+    name, schedule = bases()[position]
+    if name == "shapes":
+        found = next(s for s in shapes().schedules if label(s) == schedule)
+        defines = {d.word: d for module in modules().values() for d in module.defines}
+        return apply(build(shapes().kernels[found.kernel]), found, {}, defines, stock_instructions)
     return schedule_stock(name, schedule, *tiles(name, schedule)) if small else schedule_stock(name, schedule)
 
 
@@ -68,7 +89,7 @@ def mutants(position, small):
                 made["swapped"] = [*groups[n + 1], *group, *rest[len(groups[n + 1]) :]]
             for kind, after in made.items():
                 key = starts[n], tuple((c.word, c.arguments, c.keywords, c.results) for c in after)
-                name = f"{'.'.join(cases()[position])}: {level}{kind} {n + 1}"
+                name = f"{'.'.join(bases()[position])}: {level}{kind} {n + 1}"
                 found.setdefault(key, Mutant(name, kind, starts[n], tuple(after)))
     return list(found.values())
 
@@ -164,7 +185,7 @@ def arguments():
 def main() -> int:
     chosen = arguments()
     named = set(chosen.schedules.split(",")) - {""}
-    positions = [n for n, case in enumerate(cases()) if not named or named & {case[0], ".".join(case)}]
+    positions = [n for n, case in enumerate(bases()) if not named or named & {case[0], ".".join(case)}]
     jobs, results = [(n, chosen.cases, chosen.small, chosen.only) for n in positions], []
     with get_context("spawn").Pool(chosen.jobs) as pool:
         for found in pool.imap_unordered(of_schedule, jobs):
