@@ -147,7 +147,7 @@ schedule s for largest():
     cache_register(at, at=i)
 """
 
-# Several rows a block: that the first lane has the sum only the copy to shared memory says, which has no test of the row.
+# Several rows a block: the copy to shared memory alone says that the first lane has the sum, and does not test the row.
 FIRST_OF_SEVERAL_ROWS = """
 kernel row_sums(A: f32[M, K]) -> y: f32[M]:
     y[i] = sum[k](A[i, k])
