@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.errors import Collected, SourceError, UsageError, did_you_mean
@@ -20,7 +20,7 @@ from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.in_place import old_of
 from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
-from tilegen.ir.walk import loads
+from tilegen.ir.walk import loads, walk
 
 MOST_DIMENSIONS = 32  # as arrays have
 _RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
@@ -50,6 +50,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     assumptions = _assumptions(decl, index, declared)
     words = _all_words(decl, index, declared)
     used = Counter(word for w in words for word in w.all())
+    behind = _tensors_behind(decl.equations)
     equations: list[Equation] = []
     done: dict[str, s.Assign] = {}
     collected = Collected()
@@ -58,7 +59,10 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         with collected:
             _check_target(equation, tensors, scalars, done)
             names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
-            built = _equation(decl, equation, own, names, index, tensors, scalars, frozenset(done), bool(assumptions))
+            defined, circle = frozenset(done), frozenset(name for name, needed in behind.items() if target in needed)
+            built = _equation(
+                decl, equation, own, names, index, tensors, scalars, defined, circle, assumed=bool(assumptions)
+            )
             if built.best:
                 tensors[built.best] = _tensor_of_best(tensors[target], built)
             equations.append(built)
@@ -228,6 +232,18 @@ def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declare
     return [words_of(equation, index, tensors) for equation in decl.equations]
 
 
+def _tensors_behind(equations: Sequence[s.Assign]) -> dict[str, set[str]]:
+    """By target, the tensors that its equation reads, and those that their equations read."""
+    found = {
+        equation.target.base.text: {v.base.text for v in walk(equation.value) if isinstance(v, s.Subscript)}
+        for equation in equations
+    }
+    for middle in found:
+        for reads in found.values():
+            reads |= found[middle] if middle in reads else set()
+    return found
+
+
 def _check_target(
     equation: s.Assign, tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar], done: Mapping[str, s.Assign]
 ) -> None:
@@ -257,6 +273,7 @@ def _equation(
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
     readable: frozenset[str],
+    circle: frozenset[str],
     assumed: bool,
 ) -> Equation:
     target = tensors[equation.target.base.text]
@@ -266,7 +283,8 @@ def _equation(
     index = {**known, **loops.values}
     inputs = {t.name for t in tensors.values() if t.role == "input"}
     extents = {r.name: r.extent for r in (*loops.left, *loops.reduced)}
-    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name, extents, decl.size_names())
+    sizes = decl.size_names()
+    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name, circle, extents, sizes)
     reduce, body = _split_reduction(equation.value)
     value = value_of(scope, body)
     best = arg = first = None

@@ -29,8 +29,8 @@ _LARGEST_POWER = 16
 class Scope:
     """What names mean inside one equation.
 
-    `index` has the sizes, attributes and loop indices, `readable` the tensors that have a value by now, `extents` what
-    each loop runs over.
+    `index` has the sizes, attributes and loop indices, `readable` the tensors that have a value by now, `circle` those
+    that are computed from the target, `extents` what each loop runs over.
     """
 
     tensors: Mapping[str, Tensor]
@@ -39,6 +39,7 @@ class Scope:
     functions: Mapping[str, s.FunctionDecl]
     readable: frozenset[str]
     target: str
+    circle: frozenset[str]
     extents: Mapping[str, Affine]
     sizes: tuple[str, ...]
     arguments: Mapping[str, Typed] = field(default_factory=dict)
@@ -130,6 +131,13 @@ def _build_read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> E
             f"'{name}' is read by its own equation; a scan or recurrence cannot be expressed",
             node.span,
             notes=("an equation defines all elements of its target at once, in no order",),
+        )
+    elif name in scope.circle - scope.readable:
+        raise SourceError(
+            f"'{scope.target}' is computed from '{name}', and '{name}' from '{scope.target}'; a recurrence cannot be "
+            "expressed",
+            node.span,
+            notes=("an equation defines all elements of its target at once, from tensors that are complete",),
         )
     elif name not in scope.readable:
         raise SourceError(
