@@ -69,10 +69,13 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
         if kind in BLOCK_KINDS:
             outside = next((n for n, k in zip(leaf.names[:depth], kinds, strict=False) if k not in BLOCK_KINDS), None)
             if outside is not None:
+                way = f"order({name}, {outside}) puts '{name}' outside"
+                if any(outside in i.names() for i in leaf.stmt.target.index):
+                    way = f"if '{outside}' is to run on blocks, too, bind it first; else {way}"
                 raise Refused(
                     f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
                     None,
-                    f"order({name}, {outside}) puts it outside",
+                    way,
                     *ways_out(program, leaf, name, kind),
                     code="structure",
                 )
