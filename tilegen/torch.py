@@ -14,6 +14,7 @@ from tilegen.api import Scheduled
 from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, bare, infer_sizes, other_type, shape_of, strides_of
 from tilegen.backends.device_program import Program
 from tilegen.errors import UsageError
+from tilegen.installation import install
 from tilegen.ir.nodes import FLOATS, Kernel, Tensor
 
 _DEVICES = ("cpu", "cuda")
@@ -91,7 +92,7 @@ def _import_torch() -> Any:
     try:
         return import_module("torch")
     except ImportError:
-        raise UsageError("torch is not installed", notes=("pip install torch",)) from None
+        raise UsageError("torch is not installed", notes=(install("torch"),)) from None
 
 
 def _check(kernel: Kernel, name: str, backward: Callable[..., Any] | None) -> None:

@@ -15,7 +15,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom up; parts of one rank do not import each other.
 RANKS = [
-    {"errors", "version"},
+    {"errors", "installation", "version"},
     {"ir"},
     {"frontend", "poly", "interpreter"},
     {"judge"},

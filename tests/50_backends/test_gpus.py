@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tilegen import installation
 from tilegen.backends import cuda, gpus, nvrtc, toolkit
 from tilegen.errors import DeviceError
 
@@ -21,13 +22,13 @@ MACHINES = {
         (12, 4),
         None,
         "cupy is not installed, which runs kernels on a GPU",
-        "pip install 'tilegen[cuda12]'",
+        "pip install '.[cuda12]'",
     ),
     "cupy newer than the driver": (
         (12, 8),
         (35, 13020, 0),
         "the NVIDIA driver is too old: it runs CUDA 12.8, and cupy is for CUDA 13.2",
-        "pip uninstall cupy-cuda13x, then pip install 'tilegen[cuda12]'; or install a newer driver",
+        "pip uninstall cupy-cuda13x, then pip install '.[cuda12]'; or install a newer driver",
     ),
     "a driver without a GPU": ((13, 0), (100, 13020, 0), "no GPU was found (the NVIDIA driver knows of none)", None),
     "no GPU visible": ((13, 0), (0, 13020, 0), "no GPU was found (the NVIDIA driver knows of none)", None),
@@ -57,6 +58,8 @@ def fake_cupy(status, version, count):
 def machine(monkeypatch):
     def use(driver, cupy):
         monkeypatch.setattr(gpus, "driver_version", lambda: driver)
+        monkeypatch.setattr(gpus, "install_extra", "pip install '.[{}]'".format)
+        monkeypatch.setattr(installation, "_pip", "pip {}".format)
         monkeypatch.setitem(sys.modules, "cupy", fake_cupy(*cupy) if cupy else None)
         gpus.missing.cache_clear()
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tilegen import installation
 from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
 from tilegen.backends.store import Store
 from tilegen.cli import run
+from tilegen.installation import install_extra
 from tilegen.lab import doctor
 
 ABSENT = gpus.Missing("no GPU was found (there is no NVIDIA driver)")
@@ -23,6 +25,8 @@ def machine(monkeypatch, tmp_path):
     def use(*, driver=None, compiler=None, headers=None, packages=(), gpu=ABSENT):
         (tmp_path / "cuda_runtime_api.h").write_text(HEADER.format(headers))
         monkeypatch.setattr(gpus, "driver_version", lambda: driver)
+        monkeypatch.setattr(gpus, "install_extra", "pip install '.[{}]'".format)
+        monkeypatch.setattr(installation, "_pip", "pip {}".format)
         monkeypatch.setattr(gpus, "missing", lambda: gpu)
         monkeypatch.setattr(gpus, "names", lambda: ("NVIDIA H200 (sm_90, 139 GiB)",) * 2)
         monkeypatch.setattr(nvrtc, "unavailable_reason", lambda: None if compiler else "the compiler is not installed")
@@ -57,21 +61,24 @@ def test_a_machine_without_anything_is_told_each_command(machine):
     found = machine()
     assert {name for name, each in found.items() if each.state == "ok"} == {"Python", "the judge", "cache"}
     for name in ("NVRTC", "CUDA headers", "nvdisasm", "nvFatbin"):
-        assert (found[name].state, found[name].way_out) == ("missing", "pip install 'tilegen[compiler]'")
+        assert (found[name].state, found[name].way_out) == ("missing", "pip install '.[compiler]'")
     assert found["cupy"].way_out is None  # there is no driver that it could run on
     assert found["GPU"].state == "missing"
-    assert found["OpenCL"].way_out == opencl.INSTALL
+    assert found["OpenCL"].way_out == opencl.way_out()
     assert found["torch"].way_out == "pip install torch"
+    assert found["pages"].found == "jinja2, matplotlib, plotly are not installed"
+    assert found["pages"].way_out == install_extra("report")
 
 
 def test_with_a_driver_the_extra_is_of_its_version(machine):
     for driver, extra in (((12, 4), "cuda12"), ((13, 1), "cuda13"), ((14, 0), "cuda13"), ((11, 8), "compiler")):
         found = machine(driver=driver)
-        assert found["NVRTC"].way_out == found["cupy"].way_out == f"pip install 'tilegen[{extra}]'"
+        assert found["NVRTC"].way_out == found["cupy"].way_out == f"pip install '.[{extra}]'"
 
 
 def test_a_whole_machine_lacks_nothing(machine):
-    packages = ("cupy-cuda13x", "nvidia-ml-py", "torch")
+    packages = ["cupy-cuda13x", "nvidia-ml-py", "torch", "jinja2", "matplotlib", "plotly", "optuna", "scipy"]
+    packages += ["distributed", "nbclient", "ipykernel"]
     found = machine(driver=(13, 0), compiler=(13, 5), headers=13050, packages=packages, gpu=None)
     found.pop("OpenCL")
     assert all(each.state == "ok" and each.way_out is None for each in found.values())
@@ -100,7 +107,7 @@ def test_a_compiler_that_is_newer_than_the_driver(machine):
     found = machine(driver=(12, 8), compiler=(13, 5), headers=13050)["NVRTC"]
     assert found.state == "broken"
     assert found.found == "CUDA 13.5, and the driver runs CUDA 12.8, which loads no code of it"
-    assert found.way_out.endswith("then pip install 'tilegen[cuda12]'")
+    assert found.way_out.endswith("then pip install '.[cuda12]'")
     assert machine(driver=(13, 0), compiler=(12, 9), headers=12090)["NVRTC"].state == "ok"
 
 
@@ -120,7 +127,7 @@ def test_the_command_prints_rows_and_each_way_out_once(machine, capsys):
     assert run(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["ok", "Python"]
-    assert "for NVRTC, CUDA headers, nvdisasm, nvFatbin: pip install 'tilegen[compiler]'" in lines
+    assert "for NVRTC, CUDA headers, nvdisasm, nvFatbin: pip install '.[compiler]'" in lines
     assert run(["doctor", "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)["found"]
     assert [each["name"] for each in found] == [name for name, *_ in doctor._PROBES]

@@ -11,6 +11,7 @@ import tilegen
 from tests.support.stock import schedule_stock
 from tilegen.cli import run
 from tilegen.errors import UsageError
+from tilegen.installation import install_extra
 from tilegen.report import report, study_of
 from tilegen.report.code import code_of
 from tilegen.report.study import bank_maps
@@ -144,7 +145,7 @@ def test_without_its_libraries_the_command_says_how_to_get_them(monkeypatch, cap
     monkeypatch.setattr("tilegen.report.libraries.find_spec", lambda name: None)
     assert run(["report", "gemm", "--schedule", "tiled"]) == 2
     assert capsys.readouterr().err == (
-        "error: this needs jinja2, matplotlib, plotly\n  note: pip install 'tilegen[report]' gives it\n"
+        f"error: this needs jinja2, matplotlib, plotly\n  note: {install_extra('report')}\n"
     )
 
 

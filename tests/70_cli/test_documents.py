@@ -130,7 +130,7 @@ def test_the_files_that_it_names_are_there(document: str) -> None:
 
 
 def test_the_order_of_the_folders_is_the_one_that_is_held() -> None:
-    chain = re.findall(r"`(errors < .*?)`", " ".join(text_of("README.md").split()))[0]
+    chain = re.findall(r"`(\{errors .*?)`", " ".join(text_of("README.md").split()))[0]
     shown = [set(re.findall(r"\w+", part)) for part in chain.split(" < ")]
     shape = (ROOT / "tests/00_shape/test_shape.py").read_text(encoding="utf-8")
     ranks = re.findall(r"^    (\{.*\}),$", shape.split("RANKS")[1].split("]\n")[0], re.MULTILINE)

@@ -9,6 +9,7 @@ import pytest
 
 import tilegen
 from tilegen.errors import ArgumentError, UsageError
+from tilegen.installation import install
 from tilegen.torch import op, schema_of
 
 SCALE = """
@@ -79,7 +80,7 @@ def test_without_torch_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match="torch is not installed") as caught:
         op(product(), "mine::product")
-    assert caught.value.notes == ("pip install torch",)
+    assert caught.value.notes == (install("torch"),)
 
 
 def test_it_is_found_in_tilegen():

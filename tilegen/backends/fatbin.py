@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tilegen.backends import gpus
+from tilegen.backends import toolkit
 from tilegen.backends.nvrtc import Compiled
 from tilegen.errors import DeviceError
 
@@ -28,7 +28,7 @@ def require_tool() -> None:
     """Raises DeviceError where no fat binary can be made."""
     reason = library_missing()
     if reason and not shutil.which("fatbinary"):
-        notes = (f"{gpus.install_command()} gives nvFatbin; the tool fatbinary of the CUDA toolkit will do, too",)
+        notes = (toolkit.way_to_a_compiler(), "the tool fatbinary of the CUDA toolkit will do, too")
         raise DeviceError(f"no fat binary can be made: {reason}", notes=notes)
 
 

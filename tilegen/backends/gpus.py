@@ -11,6 +11,7 @@ from typing import Any
 
 from tilegen.backends.forks import note_use
 from tilegen.errors import first_line
+from tilegen.installation import install_extra, uninstall
 
 A_GPU = "a GPU"  # as `forks` calls it
 _ABSENT = "no GPU was found"
@@ -65,7 +66,7 @@ def _missing_for(runtime: Any, driver: tuple[int, int]) -> Missing | None:
             needed = _pair(runtime.runtimeGetVersion())
             return Missing(
                 f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and cupy is for CUDA {_text(needed)}",
-                f"pip uninstall cupy-cuda{needed[0]}x, then {install_command()}; or install a newer driver",
+                f"{uninstall(f'cupy-cuda{needed[0]}x')}, then {install_command()}; or install a newer driver",
             )
         if error.status == _NO_DEVICE:
             return Missing(f"{_ABSENT} (the NVIDIA driver knows of none)")
@@ -103,11 +104,12 @@ def current_name() -> str:
     return name
 
 
-def install_command() -> str:
-    """What installs the CUDA compiler, and what a GPU needs for its driver where there is one."""
+def install_command() -> str | None:
+    """What installs the CUDA compiler, and what a GPU needs for its driver where there is one; None on macOS."""
+    if sys.platform == "darwin":
+        return None
     driver = driver_version()
-    extra = "compiler" if driver is None or driver[0] < _OLDEST_DRIVER else f"cuda{min(driver[0], 13)}"
-    return f"pip install 'tilegen[{extra}]'"
+    return install_extra("compiler" if driver is None or driver[0] < _OLDEST_DRIVER else f"cuda{min(driver[0], 13)}")
 
 
 @cache

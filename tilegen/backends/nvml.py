@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.errors import DeviceError, first_line
-
-INSTALL = "pip install nvidia-ml-py"
+from tilegen.installation import install
 
 # Bits of NVML's "clocks event reasons" -> what holds the clock down. An idle GPU and clocks set by its owner are no
 # throttling.
@@ -36,7 +35,9 @@ class Sensors:
         try:
             import pynvml
         except ImportError:
-            raise DeviceError("nvidia-ml-py is not installed, which reads a GPU's sensors", notes=(INSTALL,)) from None
+            raise DeviceError(
+                "nvidia-ml-py is not installed, which reads a GPU's sensors", notes=(install("nvidia-ml-py"),)
+            ) from None
         self._nvml: Any = pynvml
         try:
             pynvml.nvmlInit()

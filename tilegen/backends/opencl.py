@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
+from platform import machine
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ from tilegen.backends.arrays import bits_of, span_of
 from tilegen.backends.forks import note_use, require_kept
 from tilegen.backends.host import HostArrays
 from tilegen.errors import DeviceError, Source, Span
+from tilegen.installation import install
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Launcher, Run
@@ -27,7 +31,16 @@ SIMULATOR = "Oclgrind"
 # Optimising a large unrolled kernel takes PoCL minutes, and buys a time that means nothing for a GPU.
 _OPTIONS = ["-cl-std=CL1.2", "-cl-opt-disable"]
 POCL = "Portable Computing Language"
-INSTALL = "pip install 'pyopencl[pocl]' and apt install binutils"
+
+
+def way_out() -> str | None:
+    """What installs an OpenCL platform for the CPU; None where no package has one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    if machine() != "x86_64":  # for which PoCL has no package
+        return f"{install('pyopencl')}, and install PoCL (Debian: apt install pocl-opencl-icd)"
+    linker = "" if shutil.which("ld") else ", and install binutils (Debian: apt install binutils)"
+    return install("pyopencl[pocl]") + linker
 
 
 @cache
@@ -73,7 +86,7 @@ class OpenclEngine(HostArrays):
     def __init__(self, platform: str | None = None) -> None:
         """`platform` by name ("Oclgrind"), or the first that is no simulator. Raises DeviceError."""
         if reason := unavailable_reason(platform):
-            raise DeviceError(reason, notes=(f"on Linux and x86_64, {INSTALL} make it run",))
+            raise DeviceError(reason, notes=tuple(filter(None, (way_out(),))))
         import pyopencl as cl
 
         os.environ.setdefault("PYOPENCL_COMPILER_OUTPUT", "0")

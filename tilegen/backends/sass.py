@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilegen.backends import gpus, nvrtc, toolkit
+from tilegen.backends import nvrtc, toolkit
 from tilegen.errors import DeviceError
 
 # (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.
@@ -117,7 +117,10 @@ def sass_of(compiled: nvrtc.Compiled) -> dict[str, Listing]:
     if tool is None:
         raise DeviceError(
             "there is no nvdisasm to read machine code with",
-            notes=(f"{gpus.install_command()} gives it; PTX needs no tool: --ptx",),
+            notes=(
+                toolkit.way_to_a_compiler(),
+                "PTX needs no tool: --ptx",
+            ),
         )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"

@@ -10,8 +10,10 @@ from tilegen.backends import gpus
 
 
 def way_to_a_compiler() -> str:
-    """What a message says where the compiler is missing."""
-    return f"{gpus.install_command()} gives NVRTC, its headers and nvdisasm; a GPU is not needed"
+    """What a message says where the compiler, its headers or its tools are missing."""
+    if command := gpus.install_command():
+        return f"{command} gives NVRTC, its headers and tools; a GPU is not needed"
+    return "NVIDIA has no compiler for macOS; on Linux it needs no GPU"
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.cli.interrupt import INTERRUPTED, closed_pipes_end_well
 from tilegen.errors import DeviceError, TilegenError
+from tilegen.installation import install_extra
 
 if TYPE_CHECKING:
     import click
@@ -73,7 +74,8 @@ def _run(arguments: list[str]) -> int:
         tilegen = load_commands()
     except ImportError as error:
         print(f"error: a part of tilegen does not load: {error}", file=sys.stderr)
-        print("  note: pip install --force-reinstall tilegen installs all of them anew", file=sys.stderr)
+        again = install_extra("", "--force-reinstall")
+        print(f"  note: {again} installs all of them anew", file=sys.stderr)
         return DeviceError.exit_code
 
     try:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Literal
 
-from tilegen.backends import fatbin, gpus, nvml, nvrtc, opencl, toolkit
+from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
 from tilegen.backends.memory import bytes_text
 from tilegen.backends.store import store
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps, stock_names
+from tilegen.installation import install, install_extra, uninstall
 from tilegen.schedule import apply
 
 _TEXT = """\
@@ -85,7 +86,11 @@ def _nvrtc() -> _Result:
     driver = gpus.driver_version()
     if driver and driver[0] < major:
         found = f"CUDA {major}.{minor}, and the driver runs CUDA {driver[0]}.{driver[1]}, which loads no code of it"
-        return "broken", found, f"pip uninstall nvidia-cuda-nvrtc nvidia-cuda-runtime, then {gpus.install_command()}"
+        return (
+            "broken",
+            found,
+            f"{uninstall('nvidia-cuda-nvrtc', 'nvidia-cuda-runtime')}, then {gpus.install_command()}",
+        )
     return "ok", f"CUDA {major}.{minor}", None
 
 
@@ -96,16 +101,16 @@ def _headers() -> _Result:
     found = re.search(r"#define\s+CUDART_VERSION\s+(\d+)", (folder / "cuda_runtime_api.h").read_text(errors="replace"))
     major = int(found[1]) // 1000 if found else 0
     if found and not nvrtc.unavailable_reason() and nvrtc.version()[0] != major:
-        way_out = f"pip install {_package('nvidia-cuda-runtime', nvrtc.version()[0])}"
+        way_out = install(_package("nvidia-cuda-runtime", nvrtc.version()[0]))
         if major > nvrtc.version()[0]:  # the newer ones would be found first all the same
-            way_out = f"pip uninstall nvidia-cuda-runtime, then {way_out}"
+            way_out = f"{uninstall('nvidia-cuda-runtime')}, then {way_out}"
         return "broken", f"of CUDA {major}, and NVRTC is of CUDA {nvrtc.version()[0]}: {folder}", way_out
     return "ok", f"CUDA {major}.{int(found[1]) % 1000 // 10}, {folder}" if found else str(folder), None
 
 
 def _package(name: str, major: int) -> str:
     """The package of `name` of a major version of CUDA, as pip takes it."""
-    return f"'{name}-cu12>=12.9,<13'" if major == 12 else f"'{name}>={major},<{major + 1}'"
+    return f"{name}-cu12>=12.9,<13" if major == 12 else f"{name}>={major},<{major + 1}"
 
 
 def _disassembler() -> _Result:
@@ -137,7 +142,7 @@ def _cupy() -> _Result:
         return "missing", "it is not installed", gpus.install_command() if gpus.driver_version() else None
     found = ", ".join(f"{name} {version(name)}" for name in installed)
     if len(installed) > 1:
-        return "broken", f"{found}: one of them alone can be imported", f"pip uninstall {' '.join(installed[:-1])}"
+        return "broken", f"{found}: one of them alone can be imported", uninstall(*installed[:-1])
     return "ok", found, None
 
 
@@ -150,26 +155,35 @@ def _gpus() -> _Result:
 
 def _sensors() -> _Result:
     """The library alone: whether it reads the sensors of a GPU is told beside times."""
-    try:
-        return "ok", f"nvidia-ml-py {version('nvidia-ml-py')}", None
-    except PackageNotFoundError:
-        return "missing", "nvidia-ml-py is not installed", nvml.INSTALL if gpus.driver_version() else None
+    state, found, way_out = _packages("nvidia-ml-py")()
+    return state, found, way_out if gpus.driver_version() else None
 
 
 def _opencl() -> _Result:
     if reason := opencl.unavailable_reason():
-        return "missing", reason, opencl.INSTALL
+        return "missing", reason, opencl.way_out()
     return "ok", opencl.OpenclEngine().name, None
 
 
-def _optional(package: str, way_out: str) -> _Probe:
+def _packages(*names: str, extra: str = "") -> _Probe:
+    """Whether packages are there, which are those of an extra, or of none."""
+
     def probe() -> _Result:
-        try:
-            return "ok", version(package), None
-        except PackageNotFoundError:
-            return "missing", "it is not installed", way_out
+        found = {name: _version(name) for name in names}
+        if missing := [name for name, there in found.items() if not there]:
+            way_out = install_extra(extra) if extra else install(*names)
+            return "missing", f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed", way_out
+        return "ok", ", ".join(f"{name} {there}" for name, there in found.items()), None
 
     return probe
+
+
+def _version(name: str) -> str:
+    """The version of a package that is installed, else nothing."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
@@ -183,7 +197,11 @@ _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
     ("cupy", "arrays and launches on a GPU", _cupy, False),
     ("GPU", "kernels at their speed", _gpus, False),
     ("NVML", "clocks and power beside the times of a GPU", _sensors, False),
-    ("OpenCL", "kernels on the CPU", _opencl, False),
+    ("OpenCL", "kernels as OpenCL on the CPU; without it numpy runs their trees", _opencl, False),
     ("cache", "no second judging, proving and compiling of what a program calls", _cache, False),
-    ("torch", "its tensors, and its libraries beside a kernel", _optional("torch", "pip install torch"), False),
+    ("torch", "its tensors, and its libraries beside a kernel", _packages("torch"), False),
+    ("pages", "the command report, and plots", _packages("jinja2", "matplotlib", "plotly", extra="report"), False),
+    ("searches", "searches of tune that learn from times", _packages("optuna", "scipy", extra="tune"), False),
+    ("Dask", "tune on several hosts", _packages("distributed", extra="dask"), False),
+    ("notebooks", "chapters of the course that run", _packages("nbclient", "ipykernel", extra="course"), False),
 )

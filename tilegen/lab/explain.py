@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
 
-from tilegen.backends import gpus, nvrtc, sass, toolkit
+from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, LimitError, TilegenError
@@ -220,7 +220,7 @@ def _notes(compiled: bool) -> tuple[str, ...]:
         unknown = "registers are not known, and occupancy is that of threads and shared memory"
         return (f"{reason}: {unknown}", toolkit.way_to_a_compiler())
     if toolkit.nvdisasm() is None:
-        return (f"no nvdisasm was found ({gpus.install_command()}): issue slots are those of the text alone",)
+        return ("no nvdisasm was found: issue slots are those of the text alone", toolkit.way_to_a_compiler())
     return ()
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tilegen.errors import DeviceError, TilegenError, UsageError, first_line
+from tilegen.installation import install_extra
 from tilegen.lab.records import Device
 from tilegen.tune.children import COMMAND
 from tilegen.tune.space import Candidate
@@ -31,7 +32,7 @@ class Cluster:
         try:
             from distributed import Client
         except ImportError:
-            notes = ("pip install 'tilegen[dask]'",)
+            notes = (install_extra("dask"),)
             raise DeviceError(
                 "several hosts need Dask's package distributed, which is not installed", notes=notes
             ) from None

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from tilegen.errors import DeviceError, UsageError
+from tilegen.installation import install_extra
 from tilegen.tune.space import Candidate, Space
 
 SEARCHES = ("tpe", "evolution", "quasi-random", "grid", "random")
@@ -157,6 +158,6 @@ def _import_optuna() -> Any:
         import optuna
         import scipy  # noqa: F401  (quasi-random numbers are its)
     except ImportError as error:
-        notes = ("pip install 'tilegen[tune]'", "--search random does without")
+        notes = (install_extra("tune"), "--search random does without")
         raise DeviceError(f"this search needs {error.name}, which is not installed", notes=notes) from None
     return optuna
