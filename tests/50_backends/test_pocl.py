@@ -2,9 +2,13 @@
 
 import os
 
+import numpy as np
 import pytest
 
+import tilegen
 from tilegen.backends import pocl
+from tilegen.cli import run
+from tilegen.errors import LimitError
 
 
 def test_without_a_linker_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +24,36 @@ def test_without_a_compiler_scripts_stand_for_its_libraries(monkeypatch: pytest.
     folder, mine = os.environ["LIBRARY_PATH"].split(":")
     assert mine == "/mine"
     assert sorted(os.listdir(folder)) == ["libc.so", "libgcc.a", "libgcc_s.so"]
+
+
+# Each of 64 threads has a row of X in its registers.
+ROWS = """\
+kernel sums(X: f32[M, V], V: int = 1000) -> Y: f32[M, 64]:
+    Y[i, j] = sum[v](X[i, v])
+
+schedule s for sums():
+    bind(i, block.x)
+    bind(j, thread.x)
+    cache_register(X, at=i)
+"""
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("what", ["registers", "shared memory"])
+def test_what_needs_more_memory_than_there_is_does_not_run(what, monkeypatch, golden_error, capsys, tmp_path) -> None:
+    room, text = pocl.require_room, ROWS
+    monkeypatch.setattr(pocl, "_stack_bytes", lambda: 2**18)
+    if what == "shared memory":
+        text = ROWS.replace("cache_register", "cache_shared")
+        monkeypatch.setattr(pocl, "require_room", lambda launch, shared, most: room(launch, shared, 2000))
+    (tmp_path / "mine.tg").write_text(text)
+    assert run(["check", str(tmp_path / "mine.tg"), "--device", "cpu"]) == LimitError.exit_code
+    golden_error(capsys.readouterr().err.partition("error: ")[2], f"limits/pocl_{what.split()[0]}.txt")
+
+
+@pytest.mark.pocl
+def test_registers_for_which_there_is_just_room_are_right() -> None:
+    most = int(pocl._SHARE * pocl._stack_bytes()) // (64 * 4)
+    sums = tilegen.load(ROWS.replace("1000", str(most))).schedule("s").compile("cpu")
+    X = np.random.default_rng(1).integers(-4, 5, (3, most)).astype("f4")
+    np.testing.assert_array_equal(sums(X), X.sum(1, keepdims=True).repeat(64, 1))

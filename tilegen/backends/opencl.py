@@ -114,14 +114,20 @@ class OpenclEngine(HostArrays):
     # -- kernels
 
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
-        """Raises DeviceError where the compiler refuses the text."""
+        """Raises DeviceError where the compiler refuses the text, LimitError where PoCL has too little memory."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the compiler's remarks on a text that it accepts
                 program = self._cl.Program(self._context, text).build(options=_OPTIONS)
         except self._cl.Error as error:
             raise _refusal(str(error), Source("kernel.cl", text), self.name) from None
-        return {launch.name: _Entry(partial(self._cl.Kernel, program, launch.name)) for launch in launches}
+        entries = {launch.name: _Entry(partial(self._cl.Kernel, program, launch.name)) for launch in launches}
+        if self._platform == _short_name(POCL):
+            what, device = self._cl.kernel_work_group_info.LOCAL_MEM_SIZE, self._context.devices[0]
+            for launch in launches:
+                shared = entries[launch.name].kernel.get_work_group_info(what, device)
+                pocl.require_room(launch, shared, device.local_mem_size)
+        return entries
 
     def launcher(self, entry: Any, run: Run) -> Launcher:
         integer = np.int64 if run.wide else np.int32

@@ -14,14 +14,25 @@ import os
 import shutil
 import struct
 from functools import cache
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from tilegen.backends.memory import bytes_text
+from tilegen.errors import LimitError
+
+if TYPE_CHECKING:
+    from tilegen.lowering import Launch
 
 _SCRIPTS = {
     "libgcc.a": "INPUT(libgcc_s.so.1)\n",
     "libgcc_s.so": "INPUT(libgcc_s.so.1)\n",
     "libc.so": "INPUT(libc.so.6)\n",
 }
+
+_USUAL_STACK = 2**21  # of a thread where the system has no limit
+_SHARE = 0.75  # of a stack that registers may take
 
 _UNKNOWN, _ANY = b"generic\0", b"x86-64\0\0"
 _DEVICE_BYTES = 4096  # PoCL's structure for a device is smaller
@@ -51,6 +62,37 @@ def _scripts() -> TemporaryDirectory[str]:
     for name, text in _SCRIPTS.items():
         (Path(folder.name) / name).write_text(text)
     return folder
+
+
+def require_room(launch: Launch, shared: int, most_shared: int) -> None:
+    """Raises LimitError where a block takes more memory than there is: PoCL would end the process.
+
+    The registers of all threads of a block, and what else they compute, lie on the stack of one of PoCL's own threads.
+
+    Args:
+        shared, most_shared: bytes of shared memory, as PoCL knows them of the kernel and of the device.
+    """
+    private, most_private = launch.private_bytes * launch.threads, int(_SHARE * _stack_bytes())
+    if private > most_private:
+        way = f"'ulimit -s {ceil(private / _SHARE / 1024)}' in the shell gives it more"
+        raise _too_much(launch, private, "registers", most_private, way)
+    if shared > most_shared:
+        raise _too_much(launch, shared, "shared memory", most_shared)
+
+
+def _stack_bytes() -> int:
+    """Of a thread that is started with what the system gives it."""
+    import resource  # not on every system
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return _USUAL_STACK if limit == resource.RLIM_INFINITY else limit
+
+
+def _too_much(launch: Launch, needed: int, what: str, there: int, *ways: str) -> LimitError:
+    message = (
+        f"a block of '{launch.name}' takes {bytes_text(needed)} of {what}, and PoCL has {bytes_text(there)} for it"
+    )
+    return LimitError(message, notes=(*ways, "--device interpreter does without PoCL"))
 
 
 def name_processor(device: int) -> None:

@@ -37,6 +37,7 @@ from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreN
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
 from tilegen.lowering.launch_nodes import LaunchNode
+from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
@@ -355,6 +356,11 @@ class Launch:
     def nodes(self) -> tuple[Spmd, ...]:
         """Those of them that are loops, tests and statements."""
         return tuple(nodes(self.body))
+
+    @property
+    def private_bytes(self) -> int:
+        """Of the registers of a thread."""
+        return sum(bytes_of(buffer) for buffer in self.buffers.values() if buffer.space == "register")
 
     @property
     def resident(self) -> int:
