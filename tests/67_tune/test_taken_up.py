@@ -70,7 +70,7 @@ def test_compile_takes_the_fastest_at_the_sizes_of_the_call(file) -> None:
     assert program.choose(N=4096).parameters == {"T": 32}  # taken in turns, which a lone time does not beat
     assert program.choose(N=300).parameters == {"T": 16}  # 64 is nearer by its ratio
     assert program.choose(N=600).parameters == {"T": 32}
-    for size in (64, 4096, 37):
+    for size in (64, 4096, 37, 0):
         a = np.arange(size, dtype=np.float32)
         assert (program(a) == 2 * a).all()
         out = np.zeros(size, np.float32)

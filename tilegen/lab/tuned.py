@@ -45,11 +45,11 @@ def find_fastest(records: Sequence[RunRecord], device: str, sizes: Mapping[str, 
 
 
 def find_nearest(records: Sequence[RunRecord], device: str, sizes: Mapping[str, int]) -> RunRecord | None:
-    """The fastest record at the sizes that are nearest by their ratios; None where there is none on the device."""
+    """The fastest record at the sizes that are nearest by their ratios, 0 as 1; None without one on the device."""
     there = [r for r in records if r.device and r.device.name == device and r.sizes.keys() == sizes.keys()]
     if not there:
         return None
-    nearest = min(there, key=lambda r: sum(abs(log(r.sizes[name] / sizes[name])) for name in sizes))
+    nearest = min(there, key=lambda r: sum(abs(log(max(1, r.sizes[name]) / max(1, sizes[name]))) for name in sizes))
     return find_fastest(there, device, nearest.sizes)
 
 
