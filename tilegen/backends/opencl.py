@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from platform import machine
-from threading import local
+from threading import Lock, local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from tilegen.backends import pocl
 from tilegen.backends.arrays import bits_of, span_of
 from tilegen.backends.forks import note_use, require_kept
 from tilegen.backends.host import HostArrays
-from tilegen.errors import DeviceError, Source, Span
+from tilegen.errors import DeviceError, Source, Span, first_line
 from tilegen.installation import install
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SIMULATOR = "Oclgrind"
 # Optimising a large unrolled kernel takes PoCL minutes, and buys a time that means nothing for a GPU.
 _OPTIONS = ["-cl-std=CL1.2", "-cl-opt-disable"]
 POCL = "Portable Computing Language"
+_one_at_a_time = Lock()  # of the threads: what PoCL needs is in the environment before it begins
 
 
 def way_out() -> str | None:
@@ -46,17 +47,20 @@ def way_out() -> str | None:
 @cache
 def unavailable_reason(platform: str | None = None) -> str | None:
     """Why no kernel can run by OpenCL here, or None where it can."""
-    try:
-        device = _device(platform)
-    except Exception as error:  # no pyopencl, no loader, no platform: a class of error for each
-        return f"no OpenCL platform was found ({str(error).splitlines()[0] if str(error) else error!r})"
-    if device is None:
-        return "no OpenCL platform was found"
-    return pocl.unavailable_reason() if device.platform.name == POCL else None
+    with _one_at_a_time:
+        no_cache = pocl.choose_cache()
+        try:
+            device = _device(platform)
+        except Exception as error:  # no pyopencl, no loader, no platform: a class of error for each
+            return no_cache or f"no OpenCL platform was found ({first_line(error) or repr(error)})"
+        if device is None:
+            return no_cache or "no OpenCL platform was found"
+        return pocl.unavailable_reason() if device.platform.name == POCL else None
 
 
 def _device(platform: str | None) -> Any:
     """The first CPU device of the platforms, the simulator aside; or of the platform whose name is given."""
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # a file costs more than what is in it, where it can be written
     import pyopencl as cl
 
     for candidate in cl.get_platforms():
