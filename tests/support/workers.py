@@ -16,32 +16,32 @@ class TookTooLong(Exception):
 
 @contextmanager
 def within(seconds):
-    """Raises TookTooLong in the body after so many seconds; a call into C ends first."""
+    """Raises TookTooLong in the body after so many seconds of this process's CPU time; a call into C ends first."""
 
     def ring(*_):
-        raise TookTooLong(f"not done in {seconds} s")
+        raise TookTooLong(f"not done in {seconds} CPU seconds")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
-def run_jobs(function, jobs, processes, *, seconds, split=lambda job: (), end=math.inf):
+def run_jobs(function, jobs, processes, *, seconds, split=lambda job: (), end=math.inf, clock=monotonic):
     """Yields (job, its result, None), as they end, or (job, None, what became of its process).
 
     Args:
         function: of a job; both are found by name in another process.
-        seconds: after which a job's process is killed.
+        seconds: after which a job's process is killed, by `clock`.
         end: when to leave what is not done, by `monotonic`.
         split: the smaller jobs that one is made of, which are tried in its place where it fails; none for a single one.
     """
     todo, workers = list(jobs)[::-1], []
     while (todo or workers) and monotonic() < end:
-        workers += [_Worker(function) for _ in range(min(len(todo), processes - len(workers)))]
+        workers += [_Worker(function, clock) for _ in range(min(len(todo), processes - len(workers)))]
         for worker in workers:
             if worker.job is None and todo:
                 worker.give(todo.pop())
@@ -63,16 +63,16 @@ def run_jobs(function, jobs, processes, *, seconds, split=lambda job: (), end=ma
 class _Worker:
     """A process, and the job that it is at; None where it waits for one."""
 
-    def __init__(self, function):
+    def __init__(self, function, clock):
         context = get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(function, other), daemon=True)
         self.process.start()
         other.close()
-        self.job, self.since, self.gone = None, 0.0, False
+        self.job, self.since, self.gone, self.clock = None, 0.0, False, clock
 
     def give(self, job):
-        self.job, self.since = job, monotonic()
+        self.job, self.since = job, self.clock()
         self.pipe.send(job)
 
     def poll(self, seconds):
@@ -86,7 +86,7 @@ class _Worker:
                 return None, f"the process ended with {self.process.exitcode}"
             self.job = None
             return result, None
-        if monotonic() - self.since > seconds:
+        if self.clock() - self.since > seconds:
             self.process.kill()
             self.gone = True
             return None, f"killed after {seconds} s"
