@@ -83,3 +83,17 @@ def test_a_second_launch_copies_the_first_copy_under_another_name():
     sizes = {"M": 5, "K": 3}
     arrays = _matrix(tree.kernel, sizes)
     np.testing.assert_array_equal(run(tree, sizes, arrays)["C"], arrays["A"] @ arrays["A"].T)
+
+
+@pytest.mark.parametrize(
+    ("layout", "order"),
+    [("[d, b]", (0, 3, 2, 1)), ("[d, c, b, a]", (3, 2, 1, 0)), ("[b, c]", (0, 1, 2, 3)), ("[d, a, c]", (3, 1, 0, 2))],
+)
+def test_a_layout_names_the_dimensions_that_change_places(layout, order):
+    text = "kernel t(X: f32[2, 3, 4, 5]) -> Y: f32[2, 3, 4, 5]:\n    Y[a, b, c, d] = X[a, b, c, d]\n"
+    for step, name in (
+        (f"cache_global(X, layout={layout})", "global"),
+        (f"cache_shared(X, at=a, layout={layout})", "shared"),
+    ):
+        tree = tree_from(f"{text}schedule s for t:\n    {step}\n")
+        assert tree.buffer(f"X.{name}").order == order

@@ -45,13 +45,16 @@ def _root_words(tree: Tree, root: Buffer) -> list[str]:
 
 
 def storage_order(buffer: Buffer, words: list[str], layout: tuple[str, ...] | None) -> tuple[int, ...]:
-    """`layout` as dimension numbers, slowest first; the buffer's own order where there is no layout."""
-    if layout is None:
-        return buffer.order
-    dims = [_dimension(buffer, words, word) for word in layout]
-    if sorted(dims) != list(range(len(words))):
-        raise StepError(f"layout names each dimension of '{buffer.name}' once: {', '.join(words)}")
-    return tuple(dims)
+    """The dimension numbers, slowest first: the buffer's own order where there is no layout.
+
+    A layout names all dimensions, or two at least that take the places of one another.
+    """
+    dims = [_dimension(buffer, words, word) for word in layout or ()]
+    if layout is not None and (len(set(dims)) < len(dims) or len(dims) < min(2, len(words))):
+        listed = ", ".join(words)
+        raise StepError(f"layout names each dimension of '{buffer.name}' once, or those that change places: {listed}")
+    there = iter(dims)
+    return tuple(next(there) if dim in dims else dim for dim in buffer.order)
 
 
 def group_dimensions(
@@ -60,6 +63,10 @@ def group_dimensions(
     """The dimensions of `buffer` in groups, as `layout` joins them: [[c, r, s], f]."""
     groups = [(part,) if isinstance(part, str) else part for part in layout]
     order = storage_order(buffer, words, tuple(word for group in groups for word in group))
+    if all(isinstance(part, str) for part in layout):
+        return [(dim,) for dim in order]
+    if sum(map(len, groups)) < len(order):
+        raise StepError(f"a layout that joins dimensions names each one of '{buffer.name}': {', '.join(words)}")
     found: list[tuple[int, ...]] = []
     for group in groups:
         found.append(order[: len(group)])

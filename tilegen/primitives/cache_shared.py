@@ -50,8 +50,8 @@ class CacheShared:
 
     All threads of the block share the copying: ahead of the first use, and behind the last where something is written,
     so that registers of C leave through shared memory where `cache_shared(C, ...)` follows `cache_register(C, ...)`.
-    `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers;
-    `vector` elements are copied at once.
+    `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers, or
+    only those that take the places of one another; `vector` elements are copied at once.
     With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
     `<buffer>.shared`, or as the name behind `->` says: two copies of one tensor need two names.
