@@ -116,6 +116,14 @@ def test_show_prints_the_kernel_or_a_schedule_s_tree(capsys) -> None:
     assert "shared A.shared: f32[16, 16]" in capsys.readouterr().out
 
 
+def test_show_takes_the_only_schedule(capsys, tmp_path) -> None:
+    (tmp_path / "one.tg").write_text(
+        "kernel k(A: f32[N]) -> C: f32[N]:\n    C[i] = A[i]\nschedule s for k:\n    blocks(i, 8) -> b, t\n"
+    )
+    assert run(["show", str(tmp_path / "one.tg")]) == 0
+    assert "for b < (N + 7)/8  block.x" in capsys.readouterr().out
+
+
 def test_show_flat_is_the_schedule_with_the_steps_that_it_inherits(capsys) -> None:
     assert run(["show", "transpose", "--schedule", "padded", "--flat"]) == 0
     assert (

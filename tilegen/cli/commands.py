@@ -178,10 +178,11 @@ def tilegen() -> None:
 @click.option("--steps", is_flag=True, help="The tree after each step, as a difference.")
 @click.option("--flat", is_flag=True, help="The text of the schedule with the steps that it inherits, and no tree.")
 def show_command(request: Request, steps: bool, flat: bool) -> int:
-    """Show the loop tree of a kernel, or after a schedule's steps."""
+    """Show the loop tree after the steps of a schedule: those named, or the only one; else of the kernel as written."""
     if flat:
         return _print_texts(request)
-    if not request.schedule and not steps:
+    offered = [s for s in request.load().schedules if request.kernel in (None, s.kernel)]
+    if not request.schedule and not steps and len(offered) != 1:
         wanted = {"unscheduled": request.written_kernel().schedule()}
     else:
         wanted = request.schedules(request.sizes)
