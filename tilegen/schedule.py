@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
@@ -28,11 +28,14 @@ from tilegen.ir.steps import (
     is_word,
 )
 from tilegen.ir.verify import verify
-from tilegen.ir.walk import leaves, loops, nodes
+from tilegen.ir.walk import find_loop, leaves, loops, nodes
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
+from tilegen.primitives import Primitive
 from tilegen.primitives._call import Instructions, bind
 from tilegen.primitives._composite import expand, names_in
+from tilegen.primitives._tree import MissingLoop
+from tilegen.primitives.fuse import Fuse
 
 Judge = Callable[["Stage"], "Stage"]  # raises where it refuses
 
@@ -209,9 +212,35 @@ def _apply_calls(
             step = bind(call, instructions)
             after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
         except TilegenError as error:
-            raise error.at(call.span) from None
-        stages += (judge(Stage(call, after)),)
+            raise _with_history(error, stages).at(call.span) from None
+        try:
+            stages += (judge(Stage(call, after)),)
+        except IllegalStep as error:
+            error.notes += _other_ways(step, before)
+            raise
     return stages
+
+
+def _with_history(error: TilegenError, stages: tuple[Stage, ...]) -> TilegenError:
+    """The error, with the step that has taken the loop where one is missing that was there."""
+    if not isinstance(error, MissingLoop):
+        return error
+    for before, after in reversed([*pairwise(stages)]):
+        if after.step and find_loop(before.tree, error.loop):
+            error.message += f" any more: {after.step.text} has taken it"
+            error.notes = error.notes[-1:]
+            break
+    return error
+
+
+def _other_ways(step: Primitive, before: Tree) -> tuple[str, ...]:
+    """What could stand in the place of a step that the judge refuses, and is tried."""
+    wider = step.with_all_between(before) if isinstance(step, Fuse) else None
+    try:
+        legal = wider and judge_tree(verify(wider.apply(before))) is None
+    except StepError:
+        return ()
+    return (f"fuse({', '.join(wider.loops)}) takes along what stands between them",) if wider and legal else ()
 
 
 def _check_size(tree: Tree, when: str = " after this step") -> Tree:

@@ -30,6 +30,9 @@ WAYS_OUT = {
         "tile(j, 32) cuts it",
         ("    bind(j, thread.x)", "    tile(j, 32) -> w, l\n    bind(w, thread.y)\n    bind(l, thread.x)"),
     ),
+    "loop_of_several": ("rename(W.k, C.k) -> k lets", ("    tile", "    rename(W.k, C.k) -> k\n    tile")),
+    "fuse_in_other_nests": ("fuse(e.i, Y.i) first", ("    fuse", "    fuse(e.i, Y.i) -> i\n    fuse")),
+    "illegal_fuse_between": ("fuse(m.i, e.i, s.i, Y.i) takes", ("fuse(m.i, Y.i)", "fuse(m.i, e.i, s.i, Y.i)")),
     "collapse_apart": ("order(..., i, k) nests", ("    collapse", "    order(..., i, k)\n    collapse")),
     "resident_serial": ("bind(bi, block.x) makes", ("    resident", "    bind(bi, block.x)\n    resident")),
     "tile_bound": (

@@ -71,6 +71,7 @@ def _overview() -> Iterator[str]:
     yield f"instructions, declared in the language and used by tensorize: {len(stock_instructions())}, such as"
     yield ", ".join(list(stock_instructions())[:4])
     yield ""
+    yield "A loop is called by its index, i, or P.i where several equations have an index i; behind rfactor also P.i2."
     yield "tilegen help NAME explains one of them."
 
 

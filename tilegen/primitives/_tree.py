@@ -8,20 +8,56 @@ from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import find_loop, loop_names, rewrite_nodes, stmts
+from tilegen.ir.walk import find_loop, loop_names, loops, rewrite_nodes, stmts
+
+
+class MissingLoop(StepError):
+    """A step names a loop that is not there. `loop` is that name."""
+
+    def __init__(self, loop: str, notes: tuple[str, ...]) -> None:
+        super().__init__(f"there is no loop '{loop}'", notes=notes)
+        self.loop = loop
 
 
 def need_loop(tree: Tree, name: str) -> Loop:
-    """The loop called `name`. StepError with the nearest name if there is none."""
+    """The loop called `name`. MissingLoop with those that are there if there is none."""
     loop = find_loop(tree, name)
     if loop is None:
         known = loop_names(tree)
-        made = _loops_of_index(tree, name)
-        if made:
-            raise StepError(f"there is no loop '{name}' any more", notes=(f"it runs as {', '.join(made)} now",))
-        notes = did_you_mean(name, known) or (f"the loops are {', '.join(known)}",)
-        raise StepError(f"there is no loop '{name}'", notes=notes)
+        alike = [other for other in known if name in (other.rpartition(".")[2], f"{_target_of(tree, other)}.{other}")]
+        if alike:
+            notes: tuple[str, ...] = (f"did you mean {' or '.join(map(repr, alike))}?{_one_name(tree, alike, name)}",)
+        elif made := _loops_of_index(tree, name):
+            notes = (f"that index runs as {', '.join(made)} here",)
+        else:
+            notes = did_you_mean(name, known)
+        raise MissingLoop(name, (*notes, f"the loops here are {_origins(tree)}"))
     return loop
+
+
+def _one_name(tree: Tree, several: list[str], name: str) -> str:
+    """How loops that are alike get one name."""
+    alike = {(loop.extent, loop.kind) for loop in loops(tree.body) if loop.name in several}
+    return (
+        f" rename({', '.join(several)}) -> {name} lets steps take them as one" if len(several) > len(alike) == 1 else ""
+    )
+
+
+def _target_of(tree: Tree, loop: str) -> str:
+    """The tensor in whose equation a loop of this name runs, as written; "" if there is none."""
+    equations = tree.kernel.written_kernel.equations
+    return next((e.target for e in equations if loop in (r.name for r in (*e.loops, *e.reduced))), "")
+
+
+def _origins(tree: Tree) -> str:
+    """The loops of the tree, those from one place together, and where that is: an equation, or a step."""
+    found: dict[str, list[str]] = {}
+    for loop in {loop.name: loop for loop in loops(tree.body)}.values():
+        made = loop.step.split("; ")[0]
+        target = "" if " -> " in made else _target_of(tree, loop.name)
+        origin = f"of {target}" if target else f"by {made.partition(' -> ')[0]}"
+        found.setdefault(origin if made or target else "", []).append(loop.name)
+    return "; ".join(f"{', '.join(names)} {origin}".rstrip() for origin, names in found.items())
 
 
 def _loops_of_index(tree: Tree, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.walk import loops, substitute
+from tilegen.ir.walk import leaves, loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescope
 
@@ -33,7 +33,7 @@ class Fuse:
           d[i] = log(a[i])
 
     Outermost loops are kernel launches, so fusing them makes one launch of several. What stands between
-    the loops goes in front of the fused one.
+    the loops goes in front of the fused one. In which order the loops are given is all one.
     """
 
     loops: tuple[LoopName, ...]
@@ -51,9 +51,17 @@ class Fuse:
                 raise StepError(f"loop '{name}' is in several nests", notes=("fuse before order distributes it",))
         fused = self._fuse_in(tree.body) or self._fuse_below(tree.body)
         if fused is None:
-            names = ", ".join(self.loops)
-            raise StepError(f"{names} do not follow one another, in this order, in one body")
+            raise StepError(f"{', '.join(self.loops)} do not stand in one body", notes=(_places(tree, self.loops),))
         return rescope(replace(tree, body=fused), self.loops, self.name)
+
+    def with_all_between(self, tree: Tree) -> Fuse | None:
+        """The step with the loops that stand between its own, too; None where there are none in `tree`."""
+        for body in (tree.body, *(loop.body for loop in loops(tree.body))):
+            names = [LoopName(node.name) for node in body if isinstance(node, Loop)]
+            if all(name in names for name in self.loops):
+                first, *_, last = sorted(map(names.index, self.loops))
+                return replace(self, loops=tuple(names[first : last + 1])) if last - first >= len(self.loops) else None
+        return None
 
     def _check_alike(self, first: Loop, other: Loop) -> None:
         if first.extent != other.extent:
@@ -62,12 +70,13 @@ class Fuse:
                 notes=("fuse takes loops of the same extent",),
             )
         if first.kind != other.kind:
-            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
+            notes = ("put fuse before the step that binds one of them",)
+            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}", notes=notes)
 
     def _fuse_in(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
         """`body` with the loops in it fused at the place of the last one, or None if it does not hold them."""
         members = [node for node in body if isinstance(node, Loop) and node.name in self.loops]
-        if tuple(loop.name for loop in members) != self.loops:
+        if sorted(loop.name for loop in members) != sorted(self.loops):
             return None
         merged: tuple[Node, ...] = ()
         for loop in members:
@@ -84,3 +93,15 @@ class Fuse:
             if inner is not None:
                 return (*body[:place], replace(node, body=inner), *body[place + 1 :])
         return None
+
+
+def _places(tree: Tree, names: tuple[str, ...]) -> str:
+    """Which loops are around each of those, and what would bring them together."""
+    paths = {loop.name: path[:depth] for path, _ in leaves(tree.body) for depth, loop in enumerate(path)}
+    around = {name: [loop.name for loop in reversed(paths[name])] for name in names}
+    said = [
+        f"'{name}' is in {' in '.join(outer)}" if outer else f"'{name}' is outermost" for name, outer in around.items()
+    ]
+    nearest = dict.fromkeys(outer[0] for outer in around.values() if outer)
+    way = [f"fuse({', '.join(nearest)}) first"] if len(nearest) == len(names) else []
+    return "; ".join(said + way)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.walk import find_loop, rewrite, stmts, substitute
+from tilegen.ir.walk import find_loop, loops, rewrite, stmts, substitute
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._tree import need_fresh, need_loop, rescope
 
@@ -65,7 +65,9 @@ class Rename:
 
         new = replace(tree, body=rewrite(tree.body, change))
         if self.of and new == tree:
-            raise StepError(f"no loop {' or '.join(self.loops)} has nothing but '{self.of}' in it")
+            held = dict.fromkeys(s.name for loop in loops(tree.body) if loop.name in self.loops for s in stmts(loop))
+            notes = (f"what is in it is {', '.join(held)}",)
+            raise StepError(f"no loop {' or '.join(self.loops)} has nothing but '{self.of}' in it", notes=notes)
         return rescope(new, [name for name in self.loops if find_loop(new, name) is None], self.name)
 
     def _is_meant(self, loop: Loop) -> bool:
@@ -78,7 +80,8 @@ class Rename:
                 notes=("loops of one name have the same extent",),
             )
         if (first.kind, first.stages) != (other.kind, other.stages):
-            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}")
+            notes = ("loops of one name run alike: put rename before the step that binds one of them",)
+            raise StepError(f"'{first.name}' is {first.kind} and '{other.name}' is {other.kind}", notes=notes)
 
     def _check_not_nested(self, node: Node, around: tuple[str, ...]) -> None:
         if not isinstance(node, Loop):
