@@ -166,7 +166,7 @@ def apply(
             steps = expand(call, defines or {}, names_in(stages[-1].tree) | ahead, values)
             stages = _apply_calls(stages, steps, instructions, judge)
         except TilegenError as error:
-            error.notes += _origin(call, schedule)
+            error.notes += _origin(call, schedule) + _inherited_alike(call, schedule)
             raise
     return Derivation(kernel, schedule.name, stages, values, schedule.doc, instructions)
 
@@ -179,6 +179,17 @@ def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
     if len(schedule.kernels) > 1:
         notes += [f"'{schedule.name}' is applied to the kernel '{schedule.kernel}' here"]
     return tuple(notes)
+
+
+def _inherited_alike(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
+    """Whether a step that `schedule` adds was to replace an inherited one of its word, with a name in common."""
+    names = set(call.arguments)
+    for other in schedule.steps:
+        shared = any(isinstance(name, Word) and name in names for name in other.arguments)
+        if call.schedule == schedule.name != other.schedule and call.word == other.word and shared:
+            way = f"instead of {call.word}({_text_of_argument(other.arguments[0])}):"
+            return (f"is it to replace {other.text}, which '{schedule.name}' inherits? '{way}' does",)
+    return ()
 
 
 def _start_stage(kernel: Kernel) -> Stage:
