@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
+from tilegen import load
 from tilegen.interpreter import reference, run
 from tilegen.ir.written import tree_of
 
@@ -33,7 +32,36 @@ def at(i: int, outside: int = 0) -> int:
     ],
 )
 def test_a_range_runs_from_its_lower_end(equation: str, expected: list[int]) -> None:
-    text = f"kernel f(x: i32[N], R: int = 2) -> y: i32[N]:\n    {equation}\n"
-    kernel = build(parse(Source("test.tg", text)).kernels["f"])
-    assert reference(kernel, {"N": 5}, {"x": X})["y"].value.tolist() == expected
+    check(equation, expected)
+
+
+def check(equation: str, expected: list[int], s: int = 0) -> None:
+    text = f"kernel f(x: i32[N], R: int = 2, s: int = 0) -> y: i32[N]:\n    {equation}\n"
+    kernel = load(text).kernel(s=s).ir
+    found = reference(kernel, {"N": 5}, {"x": X})["y"]
+    assert found.value.tolist() == expected
+    assert found.written.all()
     assert run(tree_of(kernel), {"N": 5}, {"x": X})["y"].tolist() == expected
+    assert load(text).kernel(s=s).schedule().compile("cpu")(X).tolist() == expected
+
+
+LEAST, MOST = -(2**31), 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("equation", "s", "expected"),
+    [
+        ("y[i] = sum[k, (i + s*k) % 2 == 1](x[k])", 2, [0, 15, 0, 15, 0]),
+        ("y[i] = sum[k, (i + s*k) % 2 == 1](x[k])", 3, [6, 9, 6, 9, 6]),
+        ("y[i] = sum[k, s*k >= i](x[k])", 0, [15, 0, 0, 0, 0]),
+        ("y[i] = sum[k](x[k]) for s*k >= i", 0, [15, 0, 0, 0, 0]),
+        ("y[i] = prod[k, s*k >= 1](x[k])", 0, [1] * 5),
+        ("y[i] = max[k, s*k >= i](x[k])", 0, [5, LEAST, LEAST, LEAST, LEAST]),
+        ("y[i] = min[k < 3 and i >= 2](x[k + i - 2])", 0, [MOST, MOST, 1, 2, 3]),
+        ("y[i] = argmax[k, s*k >= i](x[k])", 0, [4, 0, 0, 0, 0]),
+        ("y[i] = argmin[k > i](x[k])", 0, [1, 2, 3, 4, 5]),
+        ("y[i] = sum[k in 4..2](x[k + i])", 0, [0] * 5),
+    ],
+)
+def test_brackets_leave_out_terms_and_never_elements(equation: str, s: int, expected: list[int]) -> None:
+    check(equation, expected, s)

@@ -18,8 +18,10 @@ from tilegen.frontend.nested import NestedReduction
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import old_of
-from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Scalar, Tensor
+from tilegen.ir.initial import init_value
+from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Op, Scalar, Tensor
 from tilegen.ir.walk import loads, walk
 
 MOST_DIMENSIONS = 32  # as arrays have
@@ -300,7 +302,7 @@ def _equation(
         if typed.dtype in BYTE_FLOATS:
             note = f"cast what it reduces: {reduce}[...](f32(...))"
             raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
-        _check_not_reduced(typed, target)
+        typed = _term(typed, target, reduce, loops.on_all_terms)
     return Equation(
         target.name,
         tuple(affine_of(item, index, declared) for item in equation.target.items),
@@ -314,6 +316,20 @@ def _equation(
         first,
         span=equation.span,
     )
+
+
+def _term(term: Expr, target: Tensor, reduce: str, conditions: tuple[Condition, ...]) -> Expr:
+    """The term, and what changes no result of the reduction where the conditions leave out all terms.
+
+    Raises SourceError where the term reads the old values of the target, which the start of the reduction overwrites.
+    """
+    _check_not_reduced(term, target)
+    truths = {constant_truth(c) for c in conditions}
+    if truths <= {True}:
+        return term
+    if False in truths:
+        return init_value(reduce, term.dtype)
+    return Op("select", (condition_of(conditions), term, init_value(reduce, term.dtype)), term.dtype)
 
 
 def _check_not_reduced(value: Expr, target: Tensor) -> None:

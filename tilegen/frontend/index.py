@@ -82,10 +82,24 @@ def conditions_of(
     tensors: Mapping[str, object] = {},
     what: str = "a condition on indices",
 ) -> list[Condition]:
-    """A conjunction of comparisons as affine facts. Raises SourceError for anything else."""
+    """A conjunction of comparisons as affine facts, one for each. Raises SourceError for anything else."""
+    return [_condition(part, names, tensors, what) for part in comparisons_of(value)]
+
+
+def comparisons_of(value: s.Syntax | None) -> Iterator[s.Syntax]:
+    """The parts of a conjunction in their order; none of nothing."""
     match value:
+        case None:
+            return
         case s.Binary("and", left, right):
-            return conditions_of(left, names, tensors, what) + conditions_of(right, names, tensors, what)
+            yield from comparisons_of(left)
+            yield from comparisons_of(right)
+        case _:
+            yield value
+
+
+def _condition(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[str, object], what: str) -> Condition:
+    match value:
         case s.Binary("!=" | "or", _, _) | s.Unary("not", _):
             raise SourceError(
                 "a condition on indices is one comparison or several joined by 'and'",
@@ -94,7 +108,7 @@ def conditions_of(
             )
         case s.Binary(operator, left, right) if operator in COMPARISONS:
             sides = (affine_of(side, names, tensors, what) for side in (left, right))
-            return [comparison(operator, *sides)]
+            return comparison(operator, *sides)
         case _:
             raise SourceError("a comparison is expected here, such as j <= i", value.span)
 

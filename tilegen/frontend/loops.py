@@ -8,18 +8,19 @@ A loop counts from 0. The range of an index word is, in this order:
 4. what comparisons say of it: from the lower end that they give, or 0;
 5. the dimension of a read with a fallback, in whose index the word stands alone.
 
-Other comparisons leave points out of that. A range whose lower end may be negative is shifted: its word is the loop
+Other comparisons leave points out of that: terms of a reduction, if they stand in its brackets or name an index of it,
+and else elements. A range whose lower end may be negative is shifted: its word is the loop
 plus the lower end. One whose lower end is never negative begins at 0, and the points before its lower end are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import affine_of, conditions_of, never_negative, subexpressions
+from tilegen.frontend.index import affine_of, comparisons_of, conditions_of, never_negative, subexpressions
 from tilegen.frontend.index_words import Declared, IndexWords
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
@@ -27,11 +28,16 @@ from tilegen.ir.nodes import Condition, Range, Tensor
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of an equation, its conditions in these, and the value of each index word."""
+    """The loops of an equation, its conditions in these, and the value of each index word.
+
+    `on_all_terms` are conditions on terms that no index of the reduction is left in, `step*k < 3` where `step` is 0:
+    they leave out all terms of an element or none, and are none of the `conditions`.
+    """
 
     left: tuple[Range, ...]
     reduced: tuple[Range, ...]
     conditions: tuple[Condition, ...]
+    on_all_terms: tuple[Condition, ...]
     values: Mapping[str, Affine]
 
 
@@ -70,7 +76,7 @@ def loops_of(
     """
     index = {**known, **{word: var(loop) for word, loop in names.items()}}
     loops = {names[word]: word for word in words.all()}
-    said = _RangeFacts(equation, index, tensors, set(loops))
+    said = _RangeFacts(equation, index, tensors, set(loops), words.reduced.keys())
     sure, unsure = _lone_places(equation, words, tensors)
     ends: dict[str, _Ends] = {}
     for loop, word in loops.items():
@@ -81,19 +87,37 @@ def loops_of(
     shifts = _shifts(ends, set(loops))
     values = _values(shifts, loops, words)
     extents = _extents(ends, shifts, values, loops, words)
-    conditions = (Condition(c.value.substitute(values), c.equal) for c in said.conditions)
-    kept = tuple(dict.fromkeys(c for c in conditions if not _follows_from_extents(c, extents)))
+    reduced = {name for name, word in loops.items() if word in words.reduced}
+    kept: dict[Condition, None] = {}
+    on_all_terms: dict[Condition, None] = {}
+    for c, of_terms in zip(said.conditions, said.of_terms, strict=True):
+        condition = Condition(c.value.substitute(values), c.equal)
+        if of_terms and condition.value.names().isdisjoint(reduced):
+            on_all_terms[condition] = None
+        elif not _follows_from_extents(condition, extents):
+            kept[condition] = None
 
     def ranges_of(group: Iterable[str]) -> tuple[Range, ...]:
         return tuple(Range(n, extents[n], w, values[n] - var(n)) for n, w in loops.items() if w in group)
 
-    return Loops(ranges_of(words.left), ranges_of(words.reduced), kept, {w: values[n] for n, w in loops.items()})
+    left, inside = ranges_of(words.left), ranges_of(words.reduced)
+    return Loops(left, inside, tuple(kept), tuple(on_all_terms), {w: values[n] for n, w in loops.items()})
 
 
 class _RangeFacts:
-    """The ranges that an equation states outright, and its conditions, both in the values of the index words."""
+    """The ranges that an equation states outright, and its conditions, both in the values of the index words.
 
-    def __init__(self, equation: s.Assign, index: Mapping[str, Affine], tensors: Declared, loops: set[str]) -> None:
+    `of_terms` says of each condition whether it leaves out terms of a reduction, and not elements.
+    """
+
+    def __init__(
+        self,
+        equation: s.Assign,
+        index: Mapping[str, Affine],
+        tensors: Declared,
+        loops: set[str],
+        reduced: Collection[str],
+    ) -> None:
         self.loops = loops
         self.ranges: dict[str, _Ends] = {}
         self.conditions: list[Condition] = []
@@ -110,8 +134,12 @@ class _RangeFacts:
                 case _:
                     self.conditions += conditions_of(item, index, tensors, "a range")
         self.in_brackets = len(self.conditions)
-        if equation.condition is not None:
-            self.conditions += conditions_of(equation.condition, index, tensors)
+        self.of_terms = [True] * self.in_brackets
+        for part in comparisons_of(equation.condition):
+            names = {name.text for name in subexpressions(part) if isinstance(name, s.Name)}
+            self.conditions += conditions_of(part, index, tensors)
+            self.of_terms += [not names.isdisjoint(reduced)]
+        self.reduced = {name for word in reduced for name in index[word].names()}
         self.mentioned = {name for c in self.conditions for name in c.value.names() & loops}
 
     def ends(self, loop: str, dimension: Affine | None, possible: Affine | None) -> _Ends | None:
@@ -122,16 +150,21 @@ class _RangeFacts:
         """
         if loop in self.ranges:
             return self.ranges[loop]
-        brackets = self.conditions[: self.in_brackets]
+        found = [
+            c
+            for c, of_terms in zip(self.conditions, self.of_terms, strict=True)
+            if loop in self.reduced or not of_terms
+        ]
+        brackets = [c for c in self.conditions[: self.in_brackets] if loop in self.reduced]
         alone = [end for end in _upper(loop, brackets) if end.names().isdisjoint(self.loops)]
         if alone:
             return _Ends(self._low(loop, brackets), (alone[0],))
         if dimension is not None:
             return _Ends(const(0), (dimension,))
-        high = tuple(_upper(loop, self.conditions))
+        high = tuple(_upper(loop, found))
         if high:
             first = sorted(high, key=lambda end: not end.names().isdisjoint(self.loops))
-            return _Ends(self._low(loop, self.conditions), tuple(first))
+            return _Ends(self._low(loop, found), tuple(first))
         return None if possible is None else _Ends(const(0), (possible,))
 
     def _low(self, loop: str, conditions: Iterable[Condition]) -> Affine:

@@ -79,7 +79,7 @@ def tests_of(condition: Expr) -> tuple[Condition, ...] | None:
 
 
 def condition_of(tests: Iterable[Condition]) -> Expr:
-    """A condition that holds where all the tests do, none of which is an equality."""
+    """A condition that holds where all the tests do."""
     return reduce(lambda a, b: Op("and", (a, b), "bool"), map(_comparison, tests))
 
 
@@ -92,6 +92,8 @@ def _comparison(test: Condition) -> Expr:
         else:
             high = high + Affine(((atom, factor),))
     constant = test.value.const
+    if test.equal:
+        return Op("==", (Index(high + max(0, constant)), Index(low + max(0, -constant))), "bool")
     if low.is_const:
         return Op(">=", (Index(high), Index(const(-constant))), "bool")
     return Op("<", (Index(low + max(0, -constant - 1)), Index(high + max(0, constant + 1))), "bool")

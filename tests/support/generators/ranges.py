@@ -11,6 +11,7 @@ def ranges_kernel(pick) -> str:
     families = [
         _window,
         _moving_ranges,
+        _without_terms,
         _shifts,
         _partial,
         _partial,
@@ -85,6 +86,24 @@ def _moving_ranges(pick) -> str:
     condition = _condition(pick, ["", "", "", "i >= 2", "i >= 1", "i < N - 1", "j >= 0", "j < N and j >= 0"])
     word = pick(["sum", "sum", "max", "min", "argmax", "argmin"])
     return _head(inputs, "N") + f"    out[i] = {word}[j in {low}..{high}]({term}){condition}\n"
+
+
+def _without_terms(pick) -> str:
+    """Conditions on terms from which an attribute takes the reduced index, or which hold for no term of an element."""
+    condition = pick([
+        "(i + S*k) % 2 == 1", "(i + S*k) % 2 == 1", "S*k >= i", "S*k <= i", "S*k + i == 3", "S*k >= 1", "S*k < 2",
+        "k < 2 and i >= 1", "k >= i and i < 2", "k > i", "S*k + i < 4 and i >= 1",
+    ])  # fmt: skip
+    word = pick(["sum", "prod", "max", "min"] + ([] if "==" in condition else ["argmax", "argmin"]))
+    place = pick(["brackets", "brackets", "brackets", "behind", "both"])
+    first = "k" if "==" in condition else pick(["k", "k < M"])
+    span = "k" if place == "behind" else f"{first}, {condition}"
+    left = pick(["", "", "i >= 1", "i < 2"])
+    behind = " and ".join([condition] * (place != "brackets") + [left] * bool(left))
+    term = pick(["X[k]", "X[k] * Y[i]", "(X[k + i - 1] else 7) + X[k]", "Z[i, k]", "Z[i, k] - i"])
+    inputs = {"X": "M", "Y": "N"} | ({"Z": "N, M"} if "Z" in term else {})
+    head = _head(inputs, "N").replace(") ->", f", S: int = {pick([0, 1, 2, 2, 3, -1])}) ->", 1)
+    return head + f"    out[i] = {word}[{span}]({term}){f' for {behind}' if behind else ''}\n"
 
 
 # -- which elements are defined

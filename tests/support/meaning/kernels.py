@@ -6,7 +6,8 @@ The ranges. `k in a..b` is exactly a, ..., b - 1, and `k < 3` in a reduction's b
 comparisons in the brackets say of where it begins. Otherwise an index runs over the dimension in which it stands
 alone: on the left side, or else in the first read without a fallback. An index that stands alone in none has the
 values that comparisons allow, from 0 on if none of them says where it begins; and if none says where it ends, it runs
-over the dimension of the first read with a fallback in which it stands alone. All comparisons restrict that.
+over the dimension of the first read with a fallback in which it stands alone. All comparisons restrict that: those in
+the brackets, or of a reduced index, leave out terms, and the others elements.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class _Run:
     def _compute(self, equation):
         found = {}
         words = [w for w in dict.fromkeys(n for i in equation.index for n in names(i)) if w not in self.known]
-        left = [fact for fact in equation.comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
+        outside = [fact for fact in equation.comparisons if fact not in equation.brackets]
+        left = [fact for fact in outside if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
         inner = [fact for fact in equation.comparisons if fact not in left]
         for env in self._points(equation, words, left, self.known):
             place = tuple(self.index(i, env) for i in equation.index)
@@ -91,7 +93,9 @@ class _Run:
         dtype = self.kernel.tensors[equation.target].dtype
         if equation.reduce is None:
             return wrap(self.value(equation.value, env)[0], dtype)
-        points = list(self._points(equation, [*equation.within], comparisons, env))
+        of_all = [fact for fact in comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
+        some = all(self.holds(fact, env) for fact in of_all)
+        points = list(self._points(equation, [*equation.within], comparisons, env)) if some else []
         typed = [self.value(equation.value, point) for point in points]
         values = [value for value, _ in typed]
         match equation.reduce:
@@ -139,7 +143,7 @@ class _Run:
         if found.stop == FAR + 1:  # what comparisons with nothing else allow
             alone = [fact for fact, needs in facts if needs == {word}]
             found = [value for value in found if all(self.holds(fact, {**env, word: value}) for fact in alone)]
-        return found[0], found[-1] + 1
+        return (found[0], found[-1] + 1) if found else (0, 0)
 
     def _points(self, equation, words, comparisons, env):
         """What the words may be together: `env` with a value for each of them, the first word slowest."""
@@ -192,7 +196,7 @@ class _Run:
 
     def _grows(self, fact, word, needs):
         """Positive if the comparison is true of large values of the word, negative if of small ones."""
-        rest = {**self.known, **dict.fromkeys(needs, 0)}
+        rest = {**dict.fromkeys(needs, 0), **self.known}
         return self._slack(fact, {**rest, word: FAR}) - self._slack(fact, {**rest, word: -FAR})
 
     def _slack(self, fact, env):
