@@ -24,7 +24,7 @@ __kernel void twice(__global const float* restrict a, __global float* restrict o
 
 
 class Named:
-    name = "twice"
+    name, threads, private_bytes = "twice", 32, 0
 
 
 def test_a_kernel_writes_into_the_array_itself_and_nowhere_else() -> None:
