@@ -57,7 +57,6 @@ def load_commands() -> click.Group:
         record_table,
         replay,
         report,
-        searches,
         tune,
     )
     from tilegen.cli.commands import tilegen
