@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
+from tests.support.devices.instruction_trial import TRIAL_THREADS, trial_kernel
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture
 from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.instructions import device_function
-from tilegen.backends.trial import TRIAL_THREADS, trial_kernel
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
