@@ -22,8 +22,9 @@ from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
 from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering.fragments import without_instructions
 from tilegen.lowering.pitches import pitch_of
-from tilegen.proof import Proof
+from tilegen.proof import Proof, demand
 
 
 class Program:
@@ -43,7 +44,10 @@ class Program:
         written = tree.kernel.written_kernel
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
-        self.versions = TextVersions(tree, engine.language, record or Record())
+        record = record or Record()
+        self.versions = TextVersions(tree, engine.language, record)
+        is_cuda = engine.language == "cuda" or without_instructions(tree) == tree
+        self.cuda = self.versions if is_cuda else TextVersions(tree, "cuda", record)
         self._entries: dict[tuple[TextVersion, Engine], Mapping[str, Any]] = {}
         self._forms: dict[tuple[int | str, ...], Form] = {}
         self._held: list[Sequence[Any]] = []
@@ -135,10 +139,23 @@ class Program:
 
     @property
     def verdict(self) -> str:
-        """`proved`, or what keeps it from being that: `unproved: ...`; with all vectors, and with none."""
-        none = frozenset(loop for launch in self.launches() for loop in launch.needs)
-        proofs = [self.proof(), self.proof(loose=none)]
+        """`proved`, or what keeps it from being that: `unproved: ...`.
+
+        It is of the main versions of the CUDA program, wherever this one runs, and of all that has run so far.
+
+        Raises:
+            LimitError: there is no CUDA program.
+        """
+        proofs = (*map(self.cuda.proof, self.cuda.main()), *self.versions.asked)
         return next((p.verdict for p in proofs if p.verdict != "proved"), "proved")
+
+    def demand_proof(self, sizes: Mapping[str, int]) -> None:
+        """Asks for the proof of the CUDA program for `sizes`, wherever this one runs; it is asked once.
+
+        Raises:
+            ProofError: it is refused, or unproved and that was not allowed. LimitError: there is no such program.
+        """
+        demand(self.cuda.proof(self.cuda.choose(sizes, {})), self.kernel.name, unproved=self.unproved)
 
     def source(self, *, wide: bool | None = None) -> str:
         """The text that is compiled for the device, in its language."""

@@ -24,6 +24,7 @@ class InterpreterEngine(HostArrays):
     """numpy, statement by statement: right, and slow. What is left where no OpenCL platform is found."""
 
     name = "the interpreter"
+    language = "cuda"  # it runs trees; what is proved of them is the CUDA program
 
     def build(self, text: str, launches: Sequence[Launch]) -> Mapping[str, Any]:
         raise AssertionError("the interpreter runs trees")

@@ -57,11 +57,26 @@ class TextVersions:
         return with_pitches(self._tree, version.pitched)
 
     def proof(self, version: TextVersion) -> Proof:
-        """What was asked of a version; asked once."""
+        """What was asked of a version; asked once, and of versions with the same launches once, too."""
         if version not in self._proofs:
-            tree = self._tree_of(version)
-            self._proofs[version] = prove(tree.kernel, self.launches(version), tree.reassociated)
+            tree, launches = self._tree_of(version), self.launches(version)
+            known = next((proof for each, proof in self._proofs.items() if self.launches(each) == launches), None)
+            self._proofs[version] = known or prove(tree.kernel, launches, tree.reassociated)
         return self._proofs[version]
+
+    def main(self) -> tuple[TextVersion, ...]:
+        """Those that differ of: all vectors, none that needs an alignment, whole tiles."""
+        every, whole = self.launches(TextVersion()), self.launches(TextVersion(whole=True))
+        needing = frozenset(loop for launch in every for loop in launch.needs)
+        found = [TextVersion(), TextVersion(needing)] if needing else [TextVersion()]
+        if [launch.requires for launch in whole] != [launch.requires for launch in every]:
+            found.append(TextVersion(whole=True))
+        return tuple(found)
+
+    @property
+    def asked(self) -> tuple[Proof, ...]:
+        """The proofs so far."""
+        return tuple(self._proofs.values())
 
     def text(self, version: TextVersion, *, unproved: bool) -> str:
         """The text of a version. On record are those that are proved alone, so that they need no proof again.

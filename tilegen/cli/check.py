@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Checked:
-    """A schedule that has run: the verdict of its proof and what it passed; the error if it did not pass all."""
+    """A schedule that has run: the verdict of its proof, what the CUDA program needs, and what it passed; the error if
+    it did not pass all."""
 
     proof: str | None = None
+    needs: str = ""
     trials: tuple[Trial, ...] = ()
     repeated: tuple[Repetition, ...] = ()
     error: TilegenError | None = None
@@ -72,7 +74,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
         printing.write_json(found, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
-        _show(printing.console(), checked, runs_on.name, tuple(notes), stopped)
+        _show(printing.console(), checked, runs_on, tuple(notes), stopped)
     errors = {name: each.error for name, each in checked.items() if each.error}
     for name, error in errors.items():
         print(f"{name}: {error.render()}", file=sys.stderr)
@@ -113,12 +115,22 @@ def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Ch
 
     found = _Checked()
     try:
-        yield (found := replace(found, proof=compiled.verdict))
+        yield (found := replace(found, proof=compiled.verdict, needs=_needs(compiled)))
         for case in tried:
-            yield (found := replace(found, trials=(*found.trials, *check(compiled, [case]))))
+            trials = (*found.trials, *check(compiled, [case]))
+            yield (found := replace(found, proof=compiled.verdict, trials=trials))
         yield replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
     except (WrongResult, ProofError, LimitError) as error:
         yield replace(found, trials=(), error=error)
+
+
+def _needs(compiled: Program) -> str:
+    """What a GPU has to be for the CUDA program: `needs sm_80 or later`; nothing if it may be any."""
+    from tilegen.backends.architectures import features_of, instructions_of, needed_lines
+
+    launches = compiled.cuda.launches(compiled.cuda.main()[0])
+    most, *_ = (*needed_lines(instructions_of(launches), features_of(launches)), "")
+    return most.partition(":")[0]
 
 
 def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
@@ -132,7 +144,7 @@ def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
 
 
 def _show(
-    out: Console, checked: Mapping[str, _Checked], device: str, notes: tuple[str, ...], stopped: bool = False
+    out: Console, checked: Mapping[str, _Checked], engine: Engine, notes: tuple[str, ...], stopped: bool = False
 ) -> None:
     """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
     table = Table(header_style="bold")
@@ -149,11 +161,13 @@ def _show(
     count = sum(len(each.trials) for each in checked.values())
     if count:
         out.print(table)
-        out.print(f"right, {'so far' if stopped else 'all'} {count} of them, on {device}")
+        out.print(f"right, {'so far' if stopped else 'all'} {count} of them, on {engine.name}")
+        if not engine.on_gpu:
+            out.print(printing.proof_note(engine.name, {n: each.needs for n, each in checked.items()}), soft_wrap=True)
     for name, each in checked.items():
         for repetition in each.repeated:
             out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True, markup=False)
-    for line in (*printing.device_notes(device), *(notes if count else ())):
+    for line in (*printing.device_notes(engine.name), *(notes if count else ())):
         out.print(line, soft_wrap=True)
 
 

@@ -83,6 +83,7 @@ def _show(out: Console, found: Ladder) -> None:
     if not found.on_gpu:
         if found.timed:
             out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
+        out.print(printing.proof_note(found.device), soft_wrap=True)
         launches = [launch for rung in found.rungs for launch in rung.launches]
         names = dict.fromkeys(count.name for launch in launches for count in launch.work.by_warps)
         for line in printing.meaning_notes(names):

@@ -208,6 +208,7 @@ def comparison(out: Console, result: Comparison) -> None:
     for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
         out.print(line, markup=False, soft_wrap=True)
     if not result.on_gpu:
+        out.print(proof_note(result.device), soft_wrap=True)
         for line in device_notes(result.device):
             out.print(line)
         out.print(_compiler_note(result.arch), markup=False)
@@ -255,6 +256,20 @@ def meaning_notes(names: Iterable[str]) -> Iterator[str]:
             f"{listed}: the CPU computed the meaning, element by element. That operands lie in the registers "
             f"of the lanes as declared is shown by the proof, not by this run."
         )
+
+
+def proof_note(device: str, needs: Mapping[str, str] | None = None) -> str:
+    """What the word `proved` is of, where the kernels ran on a `device` that is no GPU.
+
+    Args:
+        needs: what the CUDA program of a schedule needs, by the schedule; nothing if any GPU runs it.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, need in (needs or {}).items():
+        groups.setdefault(need, []).append(name)
+    named = "; ".join(f"{', '.join(names)}: {need}" for need, names in groups.items() if need)
+    ran = "; the trees ran" if "interpreter" in device else ", and the OpenCL programs that ran"
+    return f"proved: the CUDA programs{f' ({named})' if named else ''}{ran}."
 
 
 def device_notes(device: str) -> Iterator[str]:

@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen import api
+from tilegen.backends.record import Record
+from tilegen.backends.text_versions import TextVersions
 from tilegen.cli import printing
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request
-from tilegen.lowering import Launch, lower
-from tilegen.proof import Obligation, Proof, prove
+from tilegen.lowering import Launch
+from tilegen.proof import Obligation, Proof
 
 # obligation -> what it states, for every size that the kernel admits
 MEANING = {
@@ -59,17 +61,16 @@ def prove_command(request: Request) -> int:
 
 def _prove_versions(each: api.Scheduled) -> tuple[dict[str, Proof], float]:
     """The proofs of all versions of a program by their names, and the milliseconds that they took."""
-    vector = lower(each.tree)
+    texts = TextVersions(each.tree, "cuda", Record())
+    versions = texts.main()
     start = perf_counter()
-    whole = lower(each.tree, whole=True)
-    needing = frozenset(loop for launch in vector for loop in launch.needs)
-    versions = [vector, lower(each.tree, loose=needing)] if needing else [vector]
-    labels = [_label(version, len(versions)) for version in versions]
-    if [launch.requires for launch in whole] != [launch.requires for launch in vector]:
-        versions.append(whole)
-        labels.append("whole tiles")
-    proofs = [prove(each.tree.kernel, version, each.tree.reassociated) for version in versions]
-    return dict(zip(labels, proofs, strict=True)), (perf_counter() - start) * 1e3
+    proofs = [texts.proof(version) for version in versions]
+    milliseconds = (perf_counter() - start) * 1e3
+    labels = [
+        "whole tiles" if v.whole else _label(texts.launches(v), sum(not other.whole for other in versions))
+        for v in versions
+    ]
+    return dict(zip(labels, proofs, strict=True)), milliseconds
 
 
 def _label(version: tuple[Launch, ...], count: int) -> str:

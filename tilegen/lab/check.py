@@ -76,9 +76,12 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
 
     Raises:
         WrongResult: an element is not what the kernel as written gives, or lies outside the outputs.
+        ProofError: it is not proved, or, where it runs without a GPU, the CUDA program is not.
+        LimitError: there is no CUDA program.
     """
     trials = []
     for case in tried:
+        program.demand_proof(case.sizes)
         trials += [_run_case(program, case)]
         done()
     return tuple(trials)

@@ -11,9 +11,7 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import program
 from tilegen.backends.engine import Engine
-from tilegen.backends.record import Record
 from tilegen.backends.text import emit
-from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.shown import ShownAsTable, Table
@@ -272,10 +270,7 @@ class ComparisonRun:
 
     def _launches(self, each: Program) -> tuple[Launch, ...]:
         """The launches that a GPU has for these sizes, with its instructions, which no other device runs."""
-        if each.engine.language == "cuda":
-            return each.launches_at(self._sizes)
-        versions = TextVersions(each.tree, "cuda", Record())
-        return versions.launches(versions.choose(self._sizes, {}))
+        return each.cuda.launches(each.cuda.choose(self._sizes, {}))
 
     def _check(self, programs: Mapping[str, Program]) -> None:
         if not programs:
@@ -285,11 +280,11 @@ class ComparisonRun:
         tried = cases_by_tolerance(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
         for number, (name, each) in enumerate(programs.items()):
             self._progress(f"check {name}", number, len(programs))
-            row = Row(name, proof=_proof_verdict(each))
             try:
-                self._rows[name] = replace(row, trials=check(each, tried[tolerance_of(each.tree)]))
+                row = Row(name, trials=check(each, tried[tolerance_of(each.tree)]))
             except TilegenError as error:
-                self._rows[name] = _with_error(row, error)
+                row = _with_error(Row(name), error)
+            self._rows[name] = replace(row, proof=_proof_verdict(each))
         self._progress("check", len(programs), len(programs))
 
 

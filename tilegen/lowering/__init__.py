@@ -84,8 +84,9 @@ def lower(
         LimitError: more threads, registers or shared memory than a block can have, more blocks than a grid, or more
             elements than a memory.
     """
-    if not instructions:
-        tree = without_instructions(tree)
+    private = REGISTER_LIMIT
+    if not instructions and (plain := without_instructions(tree)) != tree:
+        tree, private = plain, 8 * REGISTER_LIMIT  # one thread has what lanes hold together
     if not vector:
         loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
         loose |= {loop.name for loop in bulk_nests(tree.body)}
@@ -96,7 +97,6 @@ def lower(
     tree, whole_starts = deal(align_described(without_idle_producers(tree)))
     tree, pipes = write_out_pipelines(without_dead(tree))
     tree = split_peeled(tree)
-    private = REGISTER_LIMIT if instructions else 8 * REGISTER_LIMIT  # one thread has what lanes hold together
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
     return choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)

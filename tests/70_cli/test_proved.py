@@ -1,0 +1,78 @@
+"""What is called proved is the CUDA program, wherever the kernel runs; what keeps it from being, all commands say."""
+
+import pytest
+
+import tilegen
+from tests.support.mutants.launch_faults import barrier_dropped
+from tilegen.backends.devices import engine, program
+from tilegen.backends.record import Record
+from tilegen.backends.text_versions import TextVersion, TextVersions
+from tilegen.cli import run
+from tilegen.errors import ProofError
+from tilegen.lab.check import cases, check
+
+# What the CPU can run and no GPU can: consumers that are no whole warp, and too many registers.
+REFUSED = {
+    "no whole warps": """
+kernel a(x: f32[M, K], y: f32[K, N]) -> z: f32[M, N]:
+    z[i, j] = sum[k](x[i, k] * y[k, j])
+schedule s for a:
+    tile(i, 4) -> bi, ti
+    tile(k, 8) -> ko, ki
+    order(bi, ko, ti, j, ki)
+    bind(bi, block.x)
+    bind(ti, thread.y)
+    cache_shared(x, at=ko)
+    bulk(x.shared)
+    pipeline(ko, 2)
+    specialize(ko)
+""",
+    "in registers": """
+kernel a(x: f32[N]) -> y: f32[N]:
+    y[i] = x[i] * 2
+schedule s for a:
+    tile(i, 17000) -> b, v
+    bind(b, block.x)
+    cache_register(x, at=b)
+""",
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_check_and_compare_report_what_emit_does(says, tmp_path, capsys) -> None:
+    (file := tmp_path / "a.tg").write_text(REFUSED[says])
+    code = run(["emit", str(file)])
+    error = capsys.readouterr().err
+    assert says in error
+    for device in ("auto", "interpreter"):
+        assert run(["check", str(file), "--device", device]) == code
+        assert capsys.readouterr().err == f"s: {error}"
+        assert run(["compare", str(file), "--device", device]) == code
+        assert error.splitlines()[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("device", ["auto", "interpreter"])
+def test_a_fault_of_the_cuda_program_alone_is_found_where_another_one_runs(device) -> None:
+    tree = tilegen.load("hgemm").kernel("hgemm").schedule("shared").tree
+    tried = cases(tree.kernel, [{"M": 8, "N": 8, "K": 8}])
+    right = program(tree, engine(device))
+    assert right.verdict == "proved"
+    assert check(right, tried)
+
+    class Faulty(TextVersions):
+        def launches(self, version: TextVersion):
+            return tuple(next(iter(barrier_dropped(each))) for each in super().launches(version))
+
+    right.cuda = Faulty(tree, "cuda", Record())
+    assert right.verdict == "refused: races"
+    with pytest.raises(ProofError, match="no barrier stands between"):
+        check(right, tried)
+
+
+def test_what_is_proved_stands_below_the_table(capsys) -> None:
+    few = ["--size", "M=8", "N=8", "K=8", "--device", "interpreter"]
+    assert run(["check", "hgemm", "--kernel", "hgemm", "--schedule", "naive,fragments", *few]) == 0
+    assert "proved: the CUDA programs (fragments: needs sm_80 or later); the trees ran." in capsys.readouterr().out
+    for word in ("compare", "ladder"):
+        assert run([word, "gemm", "--schedule", "tiled", "--machine", "t4", "--device", "interpreter"]) == 0
+        assert "proved: the CUDA programs; the trees ran." in capsys.readouterr().out
