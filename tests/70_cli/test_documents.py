@@ -33,6 +33,7 @@ from tilegen.backends import nvrtc, opencl
 from tilegen.cli import load_commands
 from tilegen.cli.arguments import parse_list, repeat_options
 from tilegen.cli.request import split_target
+from tilegen.frontend.data import shipped_text
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import GROUPS, registry, words_in
 
@@ -114,7 +115,8 @@ def test_a_command_line_can_be_typed(document: str, line: str) -> None:
     given = context.params.get("file") or context.params.get("source") or ()
     for target in (given,) if isinstance(given, str) else given:
         name, schedules = split_target(target)
-        file = tilegen.load(name) if not name.endswith((".tg", ".json", ".jsonl")) else None
+        own = name.endswith((".tg", ".json", ".jsonl", ".toml")) or shipped_text(name)
+        file = None if own else tilegen.load(name)
         for schedule in (*schedules, *parse_list(context.params.get("schedule"))):
             assert not file or file.find_schedule(schedule)
 

@@ -14,9 +14,11 @@ from tilegen.cli import completion, printing
 from tilegen.cli.commands import FILE, KERNEL, tilegen
 from tilegen.cli.request import Request, select, split_target
 from tilegen.errors import UsageError
+from tilegen.frontend.data import shipped_text
 from tilegen.frontend.stock import shorten
 from tilegen.frontend.unparse import text_of_parameters
 from tilegen.ir.steps import Schedule
+from tilegen.lab.machine import machine_names, machine_text
 
 _LINE = 110  # characters, where no terminal has fewer
 
@@ -103,7 +105,15 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 @FILE
 @KERNEL
 def cat_command(file: str, kernel: str | None) -> int:
-    """Print the text of FILE; or of schedules, gemm:tiled, with those that they extend and the kernel."""
+    """Print the text of FILE; or of schedules, gemm:tiled, with those that they extend and the kernel.
+
+    FILE may also be std, the composite steps; instructions; a program among the examples, gemm.py; a machine, t4.toml.
+    """
+    name, _, ending = file.partition(".")
+    text = machine_text(name) if ending == "toml" and name in machine_names() else shipped_text(file)
+    if text is not None:
+        printing.write_code(text, None, {"py": "python", "toml": "toml"}.get(ending, "tilegen"))
+        return 0
     request = _request(file, kernel)
     text = request.load().text
     if request.schedule:

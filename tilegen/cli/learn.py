@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import completion, printing
+from tilegen.cli import completion, pages, printing
 from tilegen.cli.commands import DEVICE, tilegen
 from tilegen.cli.request import Request, split_target
 from tilegen.errors import UsageError
@@ -25,28 +25,32 @@ _LINE = 100  # characters, where no terminal has fewer
 @tilegen.command("learn")
 @click.argument("chapter", type=int, required=False)
 @click.argument("file", required=False, shell_complete=completion.files)
+@click.option("--read", is_flag=True, help="Print the chapter.")
 @click.option("--start", metavar="F.tg", help="Write the file that the puzzle begins with.")
 @click.option("--notebook", metavar="F.ipynb", help="Write the chapter as a notebook.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @DEVICE
 def learn_command(
-    chapter: int | None, file: str | None, start: str | None, notebook: str | None, force: bool, device: str
+    chapter: int | None, file: str | None, read: bool, start: str | None, notebook: str | None, force: bool, device: str
 ) -> int:
     """List the chapters of the course; show the puzzle of one CHAPTER; or judge FILE as its solution."""
     from tilegen.course import chapters, find_chapter, notebook_of
 
-    if (start or notebook) and (chapter is None or file):
-        raise UsageError("--start and --notebook write files of a chapter", notes=("tilegen learn 1 --start mine.tg",))
+    if (read or start or notebook) and (chapter is None or file):
+        notes = ("tilegen learn 1 --start mine.tg",)
+        raise UsageError("--read, --start and --notebook are for a chapter", notes=notes)
     if chapter is None:
         for each in chapters():
             print("\n".join(_overview(each)))
-        print("\ntilegen learn 1 shows the puzzle of chapter 1, tilegen learn 1 FILE judges a solution.")
+        print("\ntilegen learn 1 --read prints chapter 1, tilegen learn 1 its puzzle; tilegen learn 1 FILE judges it.")
         return 0
     found = find_chapter(chapter)
     if file is not None:
         _judge(found, file, device)
         return 0
-    if start is None and notebook is None:
+    if read:
+        print("\n".join(pages.readable(found.text)))
+    elif start is None and notebook is None:
         _show_task(found)
     if start is not None:
         _write_new(found.puzzle.start, start, force)
@@ -58,7 +62,7 @@ def learn_command(
 
 
 def _overview(chapter: Chapter) -> Iterator[str]:
-    yield f"{chapter.number}. {chapter.title}  (examples/course/{chapter.name}.md)"
+    yield f"{chapter.number}. {chapter.title}"
     yield from wrap(chapter.idea, min(printing.line_width(_LINE), _LINE), initial_indent="   ", subsequent_indent="   ")
 
 

@@ -153,7 +153,7 @@ def write(text: str, path: str | None) -> None:
 def write_code(text: str, path: str | None, language: str) -> None:
     """`write`, in colours where the text goes to a terminal that has them and NO_COLOR is not set.
 
-    `language` is "cuda", "opencl" or "tilegen".
+    `language` is "cuda", "opencl" or "tilegen", or another one that Pygments knows.
     """
     if path in (None, "-") and console().color_system and not console().no_color:
         text = _coloured(text, language)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -34,3 +35,10 @@ def file_of(source: Source) -> Path | None:
 def stock_source(folder: str, name: str) -> Source:
     """The text of the stock file `name`, under a name for messages that no path has."""
     return Source(f"<stock {name}>", (data_folder(folder) / f"{name}.tg").read_text(encoding="utf-8"))
+
+
+def shipped_text(name: str) -> str | None:
+    """The text of what lies beside the stock files: "std", "instructions", a program ("gemm.py"); None for others."""
+    folder, file = ("schedules", f"{name}.tg") if name in ("std", "instructions") else ("examples", name)
+    path = data_folder(folder) / file
+    return path.read_text(encoding="utf-8") if re.fullmatch(r"\w+\.(tg|py)", file) and path.is_file() else None

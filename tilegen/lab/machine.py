@@ -67,7 +67,12 @@ def machine_names() -> tuple[str, ...]:
 @cache
 def stock_machine(name: str) -> Machine:
     """A machine that comes with tilegen, by its name."""
-    return _machine_of(tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8")))
+    return _machine_of(tomllib.loads(machine_text(name)))
+
+
+def machine_text(name: str) -> str:
+    """The file of a machine that comes with tilegen."""
+    return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def find_machine(word: str) -> Machine:
@@ -112,7 +117,7 @@ def read_machine(text: str, name: str) -> Machine:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name} is no TOML: {error}") from None
     if complaint := find_complaint("machine", value):
-        known = f"tilegen/lab/machines/{machine_names()[0]}.toml is one"
+        known = f"tilegen cat {machine_names()[0]}.toml prints one"
         raise UsageError(f"{name} is no machine: {complaint}", notes=(known,))
     if "sm" not in value and value["arch"] not in SM:
         raise UsageError(f"{name}: nothing is known of an SM of {value['arch']}", notes=("a table [sm] tells it",))

@@ -60,7 +60,7 @@ def record_of(value: Any, place: str) -> RunRecord:
 
 
 _HINT = ("tilegen compare ... --json F writes records, and so does tilegen tune",)
-_FIELDS = ("tilegen/lab/record.schema.json says what a record has",)
+_FIELDS = ("tilegen help records says what a record has",)
 _SENSORS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 

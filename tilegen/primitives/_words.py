@@ -66,12 +66,18 @@ def unknown_step(call: StepCall, known: Iterable[str]) -> SourceError:
 
 def suggest_step(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """Notes on the step that is called `word` elsewhere, or on the one of `known` that is written nearly so."""
-    known, simple = list(known), word.rpartition(".")[2].lower()
+    known = list(known)
+    return called_elsewhere(word, known) or did_you_mean(word, known)
+
+
+def called_elsewhere(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Notes on the step of `known` that other languages call `word`, or on what takes the place of one there."""
+    simple = word.rpartition(".")[2].lower()
     if simple in _SAID:
         return (_SAID[simple],)
     meant = _MEANT.get(simple)
-    if meant not in known:
-        return did_you_mean(word, known)
+    if meant not in list(known):
+        return ()
     step = registry().get(meant)
     usage = (f"it is written {sys.modules[step.__module__].__doc__}",) if step else ()
     return (f"did you mean '{meant}'?", *usage)
