@@ -19,7 +19,7 @@ from tilegen.cli import run
 from tilegen.errors import DeviceError
 from tilegen.export import folder
 
-NAMES = ["vector_add.cu", "vector_add.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
+NAMES = ["vector_add.cu", "vector_add_launch.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
 NAMES += ["vector_add_test.cpp", "CMakeLists.txt"]
 VECTOR_ADD = ["export", "vector_add", "--schedule", "vector"]
 PERSISTENT = ["export", "hgemm", "--kernel", "hgemm", "--schedule", "persistent"]
@@ -43,7 +43,7 @@ def test_a_folder_has_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out = tmp_path / "out"
     assert run([*VECTOR_ADD, "--arch", "sm_80,sm_90", "-o", str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == sorted(NAMES)
-    assert "vector_add.h" in capsys.readouterr().out
+    assert "vector_add_launch.h" in capsys.readouterr().out
     told = f"exported by tilegen {__version__}: tilegen export vector_add --schedule vector --arch sm_80,sm_90 -o"
     for name in NAMES[:3] + NAMES[5:]:
         assert told in (out / name).read_text(), name
@@ -86,7 +86,7 @@ def test_a_name_is_that_of_files_and_functions(tmp_path: Path) -> None:
     out = tmp_path / "out"
     files = tilegen.load("vector_add").schedule("vector").export(out, ["sm_80"], name="add_fast")
     assert "add_fast.cpp" in files
-    assert "cudaError_t add_fast_launch(" in (out / "add_fast.h").read_text()
+    assert "cudaError_t add_fast_launch(" in (out / "add_fast_launch.h").read_text()
     assert "vector_add_launch" not in (out / "add_fast.cpp").read_text()
 
 
@@ -168,7 +168,7 @@ def test_texts(
 ) -> None:
     made = Made(file, schedule, kernel)
     made.write(tmp_path)
-    for ending in (".h", ".cpp", "_test.cpp"):
+    for ending in ("_launch.h", ".cpp", "_test.cpp"):
         golden((tmp_path / f"{made.name}{ending}").read_text(), f"export/{made.name}_{schedule}{ending}")
 
 
@@ -214,11 +214,57 @@ def test_c_takes_the_header_as_the_documents_show_it(tmp_path: Path) -> None:
     shown = (Path(__file__).parents[2] / "examples" / "language.md").read_text().split("<!-- export -->\n```c\n")[1]
     given = "const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N, void* workspace"
     function = f"void use({given}, cudaStream_t stream)\n{{\n{shown.partition('```')[0]}}}\n"
-    (tmp_path / "use.c").write_text(f'#include "gemm.h"\n#include <stdio.h>\n{function}')
+    (tmp_path / "use.c").write_text(f'#include "gemm_launch.h"\n#include <stdio.h>\n{function}')
     if runtime() is None or not shutil.which("gcc"):
         pytest.skip("no gcc, or no CUDA headers for hosts")
     headers, _ = runtime()
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", f"-I{headers}", "use.c"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# Kernels and tensors whose names are files, functions or macros of the system, and pairs that differ little.
+NAMED = ["features", "time", "string", "math", "errno", "Twice", "twice", "cuda_runtime_api", "a", "a_launch", "curand"]
+SYSTEM = [
+    "assert",
+    "complex",
+    "ctype",
+    "errno",
+    "float",
+    "limits",
+    "math",
+    "setjmp",
+    "signal",
+    "stdio",
+    "stdlib",
+    "string",
+    "termios",
+    "time",
+    "unistd",
+]
+
+
+def test_names_of_exports_meet_none_of_the_system_and_none_of_each_other(tmp_path: Path) -> None:
+    names = []
+    for name in NAMED:
+        text = (
+            f"kernel {name}(I: f32[B0], FF0: f32) -> ECHO: f32[B0]:\n    ECHO[i] = FF0 * I[i]\n"
+            f"schedule s for {name}:\n    tile(i, 32) -> b, t\n    bind(b, block.x)\n    bind(t, thread.x)\n"
+        )
+        made = Made(text, "s")
+        made.write(tmp_path)
+        names.append(made.name)
+    ours = [f'#include "{name}_launch.h"\n' for name in names]
+    systems = [f"#include <{name}.h>\n" for name in SYSTEM]
+    calls = "".join(f"    p[{n}] = (void*){name}_launch_as;\n" for n, name in enumerate(names))
+    use = f"void use(void** p);\nvoid use(void** p)\n{{\n{calls}}}\n"
+    (tmp_path / "first.cpp").write_text("".join(ours + systems) + use)
+    (tmp_path / "last.cpp").write_text("".join(systems + ours) + use.replace("use", "again"))
+    files = ["first.cpp", "last.cpp", *(f"{name}.cpp" for name in names)]
+    build(tmp_path, *files, to="all.so", options=("-I.", "-isystem", ".", "-shared", "-fPIC"))
+    (tmp_path / "c.c").write_text("".join(systems + ours) + use)
+    headers, _ = runtime()
+    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-c", "-I.", "-isystem", ".", f"-I{headers}", "c.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -296,7 +342,7 @@ def test_an_exported_folder_computes(
     Path("scaled.tg").write_text(SCALED)
     out = tmp_path / "out"
     assert run(["export", *arguments, "--arch", archs.replace("HERE", here()), "-o", str(out)]) == 0
-    name = next(out.glob("*.h")).stem
+    name = next(out.glob("*.cu")).stem
     if nvcc := shutil.which("nvcc"):
         command = [nvcc, "-std=c++17", "-O2", f"{name}.cpp", f"{name}_test.cpp", "-o", "program"]
         subprocess.run(command, cwd=out, check=True)

@@ -67,7 +67,7 @@ def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, capsys)
     assert "is unproved: integers" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert run([*words, "--unproved"]) == 0
-    for name in ("vector_add.cu", "vector_add.h", "vector_add.cpp"):
+    for name in ("vector_add.cu", "vector_add_launch.h", "vector_add.cpp"):
         assert "// version plain: unproved: integers" in (tmp_path / "out" / name).read_text()
 
 

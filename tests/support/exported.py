@@ -40,7 +40,7 @@ class Made:
     def write(self, folder: Path) -> None:
         """The header, the launcher and the test program, with machine code that is none."""
         title = f"// {self.core.title}"
-        (folder / f"{self.name}.h").write_text(header(self.interface, title))
+        (folder / self.interface.header).write_text(header(self.interface, title))
         (folder / f"{self.name}.cpp").write_text(launcher(self.interface, self.table, title, ["sm_80"]))
         (folder / f"{self.name}_test.cpp").write_text(trial_program(self.interface, self.table, title, {}))
         (folder / f"{self.name}.fatbin").write_bytes(b"none")

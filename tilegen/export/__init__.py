@@ -62,7 +62,7 @@ def export(
     if not archs:
         raise UsageError("no architecture is given", notes=("--arch sm_80,sm_90 names two",))
     found = interface(scheduled.tree, name)
-    files = _file_names(found.name)
+    files = _file_names(found)
     check_folder(folder, files, f"{found.name}.json")
     texts = TextVersions(scheduled.tree, "cuda", Record())
     table = versions(scheduled.tree, texts)
@@ -89,8 +89,9 @@ def _compile(text: str, name: str, archs: Sequence[str], progress: Progress) -> 
     return found
 
 
-def _file_names(name: str) -> list[str]:
-    return [*(f"{name}.{word}" for word in ("cu", "h", "cpp", "fatbin", "json")), f"{name}_test.cpp", "CMakeLists.txt"]
+def _file_names(found: Interface) -> list[str]:
+    text, *rest = (f"{found.name}.{word}" for word in ("cu", "cpp", "fatbin", "json"))
+    return [text, found.header, *rest, f"{found.name}_test.cpp", "CMakeLists.txt"]
 
 
 def _contents(
@@ -100,7 +101,7 @@ def _contents(
     archs = [part.arch for part in compiled]
     name = found.name
     return {
-        f"{name}.h": header(found, head),
+        found.header: header(found, head),
         f"{name}.cpp": launcher(found, table, head, archs),
         f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
         f"{name}_test.cpp": trial_program(found, table, head, sizes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,13 +16,16 @@ from tilegen.ir.nodes import SHORT_FLOATS, Condition, Scalar, Tensor, Tree
 from tilegen.ir.steps import WHAT_A_NAME_IS, is_name
 from tilegen.lowering.reserved_words import fresh
 
-# Names that the exported files declare beside the arguments.
+# Names that the exported files declare beside the arguments, and macros of C's and POSIX's headers, which whoever
+# includes ours may have included before: these are `I`, and words of capitals.
 _OURS = """
 Arguments Int Sizes Span arguments blocks bytes call check_arrays check_size check_sizes choose chosen describe error
 error_text fail fits given has_no_output is_aligned is_met kernel_count kernel_names kernels launch launch_version
 least load map_0 map_1 map_2 map_3 map_4 map_5 map_6 map_7 place_scratch product queue shown size stream version
 version_count version_names workspace workspace_bytes
+basename noreturn
 """
+_MACRO = re.compile(r"I|[A-Z][A-Z0-9_]+")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Interface:
     scalars: tuple[Scalar, ...]
     order: tuple[str, ...]
     names: Mapping[str, str]
+
+    @property
+    def header(self) -> str:
+        """The file of the header: no system has one of such a name, so that any folder may be on the include path."""
+        return f"{self.name}_launch.h"
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -90,6 +99,7 @@ def interface(tree: Tree, name: str = "") -> Interface:
     taken = set(_OURS.split())
     name = name or fresh(kernel.name, set())
     wanted = (*order, *kernel.sizes, *(b.name for b in scratch_buffers(tree)))
+    taken |= {each for each in wanted if _MACRO.fullmatch(each)}
     names = {each: fresh(each, taken) for each in wanted}
     tensors = tuple(every[each] for each in order if each not in scalars)
     return Interface(name, tree, tensors, tuple(kernel.scalars), order, names)

@@ -10,8 +10,8 @@ from tilegen.ir.nodes import SHORT_FLOATS, Tensor
 
 _TEXT = """\
 {title}
-#ifndef {guard}
-#define {guard}
+#ifndef {name}_LAUNCH_H
+#define {name}_LAUNCH_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ int {name}_version({choosing});
 const char* {name}_version_name(int version);
 
 // Launches the version of this number. One that is not right for the arguments is an error.
-cudaError_t {name}_launch_version(int version, {parameters});
+cudaError_t {name}_launch_as(int version, {parameters});
 
 #ifdef __cplusplus
 }}
@@ -57,7 +57,6 @@ def header(interface: Interface, title: str) -> str:
     arrays = [f"const void* {interface.names[t.name]}" for t in interface.tensors]
     text = _TEXT.format(
         title=title,
-        guard=f"{name.upper()}_H",
         about="\n".join(_about(interface)),
         name=name,
         parameters=", ".join(parameters),

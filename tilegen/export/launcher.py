@@ -67,6 +67,7 @@ def _head(interface: Interface, title: str, maps: bool) -> str:
     return parts.HEAD.format(
         title=title,
         name=interface.name,
+        header=interface.header,
         upper=interface.name.upper(),
         includes="".join(f"#include <{each}>\n" for each in includes),
         sizes="\n".join(f"    Int {names[size]};" for size in interface.sizes),

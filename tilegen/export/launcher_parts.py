@@ -4,7 +4,7 @@ from __future__ import annotations
 
 HEAD = """\
 {title}
-#include "{name}.h"
+#include "{header}"
 
 #include <atomic>
 #include <cmath>
@@ -301,7 +301,7 @@ extern "C" cudaError_t {name}_launch({parameters})
     return call(-1, {s}, given, workspace, workspace_bytes, stream);
 }}
 
-extern "C" cudaError_t {name}_launch_version(int version, {parameters})
+extern "C" cudaError_t {name}_launch_as(int version, {parameters})
 {{
 {fields}
     return call(version < 0 ? version_count : version, {s}, given, workspace, workspace_bytes, stream);

@@ -6,7 +6,7 @@ HEAD = """\
 {title}
 // Computes small results with {name}_launch, for each version that small sizes reach, beside plain loops.
 // It ends with 0, with 1 where a result is wrong, and with 77 where there is no GPU: then only wrong calls are tried.
-#include "{name}.h"
+#include "{header}"
 
 #include <algorithm>
 #include <cmath>

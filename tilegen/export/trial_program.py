@@ -38,6 +38,7 @@ def trial_program(interface: Interface, table: Sequence[Version], title: str, gi
         parts.HEAD.format(
             title=title,
             name=interface.name,
+            header=interface.header,
             includes="".join(f"{line}\n" for line in sorted(includes)),
             reference=reference_text(launches),
             numbers="".join(
@@ -142,7 +143,7 @@ def _run(interface: Interface, scratch: Mapping[str, tuple[str, str]], launches:
         "    Array<unsigned char> workspace(bytes, 0);",
         "    workspace.send();",
         f"    const cudaError_t error = t.version == t.chosen ? {interface.name}_launch({arguments})",
-        f"        : {interface.name}_launch_version(t.version, {arguments});",
+        f"        : {interface.name}_launch_as(t.version, {arguments});",
         f'    std::printf("%s: {shown}\\n", {interface.name}_version_name(t.version){values});',
         "    if (error != cudaSuccess) {",
         f'        std::printf("  %s\\n", {interface.name}_error_text());',
@@ -238,5 +239,5 @@ def _call(
     tensors = {t.name: f"nowhere<{CUDA.types[t.dtype]}>({n})" for n, t in enumerate(interface.tensors)} | dict(places)
     given = [tensors[name] if name in tensors else _number(_scalars(interface)[name]) for name in interface.order]
     given += [str(sizes[size]) for size in interface.sizes]
-    word = "launch_version" if version else "launch"
+    word = "launch_as" if version else "launch"
     return f"{interface.name}_{word}({', '.join([*([version] if version else []), *given, workspace, 'nullptr'])})"

@@ -1,5 +1,5 @@
 // kernel gemm, schedule padded (TM=128, TN=256, TK=8, WI=4, WJ=2, STAGES=2)
-#include "gemm.h"
+#include "gemm_launch.h"
 
 #include <atomic>
 #include <cmath>
@@ -519,7 +519,7 @@ extern "C" cudaError_t gemm_launch(const float* A, const float* B, float* C, int
     return call(-1, Sizes{M, K, N}, given, workspace, workspace_bytes, stream);
 }
 
-extern "C" cudaError_t gemm_launch_version(int version, const float* A, const float* B, float* C, int64_t M, int64_t K,
+extern "C" cudaError_t gemm_launch_as(int version, const float* A, const float* B, float* C, int64_t M, int64_t K,
     int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};

@@ -1,7 +1,7 @@
 // kernel gemm, schedule padded (TM=128, TN=256, TK=8, WI=4, WJ=2, STAGES=2)
 // Computes small results with gemm_launch, for each version that small sizes reach, beside plain loops.
 // It ends with 0, with 1 where a result is wrong, and with 77 where there is no GPU: then only wrong calls are tried.
-#include "gemm.h"
+#include "gemm_launch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -157,7 +157,7 @@ static void run(const Trial& t)
         t.version == t.chosen
             ? gemm_launch(array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
                 workspace.on_device(), bytes, nullptr)
-        : gemm_launch_version(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
+        : gemm_launch_as(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
             workspace.on_device(), bytes, nullptr);
     std::printf("%s: M = %lld, K = %lld, N = %lld\n", gemm_version_name(t.version), static_cast<long long>(t.M),
         static_cast<long long>(t.K), static_cast<long long>(t.N));
@@ -194,7 +194,7 @@ static void refuse()
     expect("the workspace has 1 bytes",
         gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, 1, 1, nowhere<char>(90), 1, nullptr));
     expect("has no version",
-        gemm_launch_version(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, 1, 1, nowhere<char>(90),
+        gemm_launch_as(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, 1, 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
     check(gemm_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, 1, 1, nowhere<char>(90),
         size_t(1) << 40, nullptr),

@@ -1,5 +1,5 @@
 // kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, GY=33, GX=4)
-#include "hgemm.h"
+#include "hgemm_launch.h"
 
 #include <atomic>
 #include <cmath>
@@ -577,7 +577,7 @@ extern "C" cudaError_t hgemm_launch(const void* A, const void* B, void* C, int64
     return call(-1, Sizes{M, K, N}, given, workspace, workspace_bytes, stream);
 }
 
-extern "C" cudaError_t hgemm_launch_version(int version, const void* A, const void* B, void* C, int64_t M, int64_t K,
+extern "C" cudaError_t hgemm_launch_as(int version, const void* A, const void* B, void* C, int64_t M, int64_t K,
     int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};

@@ -1,7 +1,7 @@
 // kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, GY=33, GX=4)
 // Computes small results with hgemm_launch, for each version that small sizes reach, beside plain loops.
 // It ends with 0, with 1 where a result is wrong, and with 77 where there is no GPU: then only wrong calls are tried.
-#include "hgemm.h"
+#include "hgemm_launch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -169,7 +169,7 @@ static void run(const Trial& t)
         t.version == t.chosen
             ? hgemm_launch(array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
                 workspace.on_device(), bytes, nullptr)
-        : hgemm_launch_version(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
+        : hgemm_launch_as(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.M, t.K, t.N,
             workspace.on_device(), bytes, nullptr);
     std::printf("%s: M = %lld, K = %lld, N = %lld\n", hgemm_version_name(t.version), static_cast<long long>(t.M),
         static_cast<long long>(t.K), static_cast<long long>(t.N));
@@ -204,8 +204,8 @@ static void refuse()
         hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(0), 1, 1, 1,
             nowhere<char>(90), size_t(1) << 40, nullptr));
     expect("has no version",
-        hgemm_launch_version(99, nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 1, 1,
-            1, nowhere<char>(90), size_t(1) << 40, nullptr));
+        hgemm_launch_as(99, nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 1, 1, 1,
+            nowhere<char>(90), size_t(1) << 40, nullptr));
     check(hgemm_launch(nowhere<__nv_bfloat16>(0), nowhere<__nv_bfloat16>(1), nowhere<__nv_bfloat16>(2), 0, 1, 1,
         nowhere<char>(90), size_t(1) << 40, nullptr),
         "an empty result");

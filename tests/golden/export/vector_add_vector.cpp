@@ -1,5 +1,5 @@
 // kernel vector_add, schedule vector (T=256, W=4)
-#include "vector_add.h"
+#include "vector_add_launch.h"
 
 #include <atomic>
 #include <cmath>
@@ -376,7 +376,7 @@ extern "C" cudaError_t vector_add_launch(const float* A, const float* B, float* 
     return call(-1, Sizes{N}, given, workspace, workspace_bytes, stream);
 }
 
-extern "C" cudaError_t vector_add_launch_version(int version, const float* A, const float* B, float* C, int64_t N,
+extern "C" cudaError_t vector_add_launch_as(int version, const float* A, const float* B, float* C, int64_t N,
     void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};

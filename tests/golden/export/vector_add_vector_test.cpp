@@ -1,7 +1,7 @@
 // kernel vector_add, schedule vector (T=256, W=4)
 // Computes small results with vector_add_launch, for each version that small sizes reach, beside plain loops.
 // It ends with 0, with 1 where a result is wrong, and with 77 where there is no GPU: then only wrong calls are tried.
-#include "vector_add.h"
+#include "vector_add_launch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -150,7 +150,7 @@ static void run(const Trial& t)
         t.version == t.chosen
             ? vector_add_launch(array_A.on_device(), array_B.on_device(), array_C.on_device(), t.N,
                 workspace.on_device(), bytes, nullptr)
-        : vector_add_launch_version(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.N,
+        : vector_add_launch_as(t.version, array_A.on_device(), array_B.on_device(), array_C.on_device(), t.N,
             workspace.on_device(), bytes, nullptr);
     std::printf("%s: N = %lld\n", vector_add_version_name(t.version), static_cast<long long>(t.N));
     if (error != cudaSuccess) {
@@ -182,7 +182,7 @@ static void refuse()
         vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(0), 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
     expect("has no version",
-        vector_add_launch_version(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, nowhere<char>(90),
+        vector_add_launch_as(99, nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 1, nowhere<char>(90),
             size_t(1) << 40, nullptr));
     check(vector_add_launch(nowhere<float>(0), nowhere<float>(1), nowhere<float>(2), 0, nowhere<char>(90),
         size_t(1) << 40, nullptr),

@@ -1,6 +1,6 @@
 // kernel gemm, schedule padded (TM=128, TN=256, TK=8, WI=4, WJ=2, STAGES=2)
-#ifndef GEMM_H
-#define GEMM_H
+#ifndef gemm_LAUNCH_H
+#define gemm_LAUNCH_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ int gemm_version(const void* A, const void* B, const void* C, int64_t M, int64_t
 const char* gemm_version_name(int version);
 
 // Launches the version of this number. One that is not right for the arguments is an error.
-cudaError_t gemm_launch_version(int version, const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N,
+cudaError_t gemm_launch_as(int version, const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N,
     void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
 #ifdef __cplusplus
