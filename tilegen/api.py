@@ -10,6 +10,7 @@ from tilegen import schedule as scheduling
 from tilegen.backends.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
+from tilegen.frontend.instructions import InstructionsOf
 from tilegen.frontend.stock import (
     read_file,
     shorten,
@@ -22,7 +23,7 @@ from tilegen.frontend.stock import (
 from tilegen.ir import nodes
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.shown import counted
-from tilegen.ir.steps import Define, Schedule
+from tilegen.ir.steps import Define, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.studies import Studies
 from tilegen.lab.tuned import TunedKernel
@@ -99,7 +100,7 @@ class File:
 
     def instructions(self) -> Mapping[str, Instruction]:
         """The instructions that a schedule may name: those of the text, and the stock."""
-        return {**stock_instructions(), **self._module.instructions}
+        return InstructionsOf(self._module.instructions, stock_instructions())
 
     @property
     def source(self) -> Source:
@@ -169,7 +170,7 @@ class File:
             notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
-    def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: int) -> Scheduled:
+    def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: Setting) -> Scheduled:
         """The schedule `name` applied to its kernel; where it is for several, say kernel("..").schedule(name).
 
         Args:
@@ -223,12 +224,12 @@ class Kernel(TunedKernel):
         values = "".join(f", {name}={value}" for name, value in self.values.items())
         return f"<Kernel {self.ir.name} of {self.file.source.name}{values}>"
 
-    def schedule(self, name: str | None = None, /, **parameters: int) -> Scheduled:
+    def schedule(self, name: str | None = None, /, **parameters: Setting) -> Scheduled:
         """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
         found, record = self.file, self._find_record(name, parameters)
         if name is None:
             return Scheduled(scheduling.start(self.ir, found.instructions), self, record)
-        schedule, values = found.find_schedule(name, self.ir.name), integers(parameters)
+        schedule, values = found.find_schedule(name, self.ir.name), scheduling.settings(parameters)
         accepted = record.recall(_ACCEPTED) is True
         core = scheduling.apply(self.ir, schedule, values, found.defines, found.instructions, accepted=accepted)
         if not accepted:
@@ -240,10 +241,10 @@ class Kernel(TunedKernel):
         file = from_text(record.text or "", f"<record of {record.name}>", cache=self.file.cache)
         return file.kernel(record.kernel, **record.constants).schedule(record.schedule, **record.parameters)
 
-    def _find_record(self, schedule: str | None, parameters: Mapping[str, int]) -> Record:
+    def _find_record(self, schedule: str | None, parameters: Mapping[str, Setting]) -> Record:
         if not self.file.cache:
             return Record()
-        values, given = sorted(self.values.items()), sorted(integers(parameters).items())
+        values, given = sorted(self.values.items()), sorted(scheduling.settings(parameters).items())
         return record_of(self.file.source.text, self.ir.name, values, schedule, given)
 
 

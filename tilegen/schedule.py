@@ -9,7 +9,16 @@ from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
 
-from tilegen.errors import LARGEST, IllegalStep, SourceError, StepError, TilegenError, check_64_bits, did_you_mean
+from tilegen.errors import (
+    LARGEST,
+    IllegalStep,
+    SourceError,
+    StepError,
+    TilegenError,
+    check_64_bits,
+    did_you_mean,
+    integers,
+)
 from tilegen.ir.nodes import Kernel, Node, Stmt, Tree
 from tilegen.ir.shown import counted
 from tilegen.ir.steps import (
@@ -22,6 +31,7 @@ from tilegen.ir.steps import (
     Keyword,
     Number,
     Schedule,
+    Setting,
     StepCall,
     Word,
     is_name,
@@ -66,7 +76,7 @@ class Derivation:
     kernel: Kernel
     name: str
     stages: tuple[Stage, ...]
-    parameters: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
     doc: str = ""
     instructions: Instructions = dict
 
@@ -137,7 +147,7 @@ def start(kernel: Kernel, instructions: Instructions = dict) -> Derivation:
 def apply(
     kernel: Kernel,
     schedule: Schedule,
-    parameters: Mapping[str, int] | None = None,
+    parameters: Mapping[str, Setting] | None = None,
     defines: Mapping[str, Define] | None = None,
     instructions: Instructions = dict,
     *,
@@ -296,8 +306,23 @@ _way_of_running, _name_of = attrgetter("kind", "stages", "across", "peeled", "re
 # -- parameters
 
 
-def _parameters(schedule: Schedule, given: Mapping[str, int]) -> dict[str, int]:
+def settings(values: Mapping[str, object]) -> dict[str, Setting]:
+    """The values of parameters by their names: words as they are, numbers as integers of Python's.
+
+    Raises:
+        UsageError: a value is neither, or beyond 64 bits.
+    """
+    words = {name: value for name, value in values.items() if isinstance(value, str)}
+    return words | integers({name: value for name, value in values.items() if name not in words})
+
+
+def _parameters(schedule: Schedule, given: Mapping[str, Setting]) -> dict[str, Setting]:
     known = [p.name for p in schedule.parameters]
+    for parameter in schedule.parameters:
+        value = given.get(parameter.name, parameter.default)
+        if isinstance(value, str) != isinstance(parameter.default, str):
+            kind = "word" if isinstance(parameter.default, str) else "number"
+            raise StepError(f"the parameter '{parameter.name}' is a {kind}, and not {value!r:.80}", parameter.span)
     for name in given:
         if name not in known:
             notes = did_you_mean(name, known) or (f"its parameters are {', '.join(known) or 'none'}",)

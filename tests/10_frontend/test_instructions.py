@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.simulator.ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, Wgmma, read
+from tests.support.stock import instructions
 from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
@@ -46,11 +47,11 @@ COPIES = {
 }
 
 STORES = ["stmatrix_c_warpgroup_bf16", "stmatrix_c_warpgroup_f16"]
-WGMMA = [name for name in stock_instructions() if name.startswith("wgmma")]
+WGMMA = [name for name in instructions() if name.startswith("wgmma")]
 
 
 def test_each_stock_instruction_stands_beside_the_ptx_isa() -> None:
-    assert {*PTX_ISA, *COPIES, *WGMMA, *STORES} == set(stock_instructions())
+    assert {*PTX_ISA, *COPIES, *WGMMA, *STORES} == set(instructions())
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))

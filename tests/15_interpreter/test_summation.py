@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
+from tests.support.stock import instructions
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
@@ -15,7 +16,9 @@ from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.schedule import apply
 
-ROUNDING = {name: each for name, each in stock_instructions().items() if each.summations}
+# No tile has 8 columns, and lanes are dealt no 192.
+_LEFT_OUT = ("wgmma_m64n8k", "wgmma_m64n192k")
+ROUNDING = {name: each for name, each in instructions().items() if each.summations and not name.startswith(_LEFT_OUT)}
 WAYS = [(name, summation) for name, each in ROUNDING.items() for summation in each.summations]
 
 

@@ -14,20 +14,20 @@ import pytest
 
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 from tests.support.devices.instruction_trial import TRIAL_THREADS, trial_kernel
+from tests.support.stock import instructions
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture
 from tilegen.backends.cuda import CudaEngine
 from tilegen.backends.instructions import device_function
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import NUMPY, reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import Affine
 from tilegen.ir.boxes import Box
 from tilegen.ir.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
 
-STOCK = stock_instructions()
+STOCK = instructions()
 COPIES = {name: instruction for name, instruction in STOCK.items() if instruction.is_copy}
 PRODUCTS = {name: instruction for name, instruction in STOCK.items() if name not in COPIES}
 

@@ -6,13 +6,12 @@ from math import prod
 import pytest
 
 import tilegen
-from tests.support.stock import schedule_stock
+from tests.support.stock import instructions, schedule_stock
 from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
 from tilegen.backends import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli import explain_printing
 from tilegen.cli.asm import mix_line
-from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.instructions import ARCHITECTURES
 from tilegen.lab.explain import MOST_KEPT, explain, explain_tree
 from tilegen.lab.ladder import Rung, _skip_if_large
@@ -152,7 +151,7 @@ def test_peaks_are_those_of_the_data_sheets():
 
 
 def test_operations_come_from_the_declaration():
-    found = {name: operations_of(each) for name, each in stock_instructions().items()}
+    found = {name: operations_of(each) for name, each in instructions().items()}
     assert found["mma_m8n8k4_f64"] == 2 * 8 * 8 * 4
     assert found["mma_m16n8k32_i8"] == 2 * 16 * 8 * 32
     assert found["mma_m16n8k8_tf32_rz"] == found["mma_m16n8k8_tf32"] == 2 * 16 * 8 * 8

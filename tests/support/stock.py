@@ -1,5 +1,6 @@
 """The stock schedules, for tests: `cases()` lists them, `schedule_stock(file, name)` applies one."""
 
+import re
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -8,6 +9,14 @@ from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
 from tilegen.lowering import lower
 from tilegen.schedule import apply
+
+
+@cache
+def instructions():
+    """The stock instructions by name: of products by warpgroups a few widths."""
+    columns = {8, 64, 128, 192, 256}
+    found = ((name, re.match(r"wgmma_m64n(\d+)", name)) for name in stock_instructions())
+    return {name: stock_instructions()[name] for name, wide in found if not wide or int(wide[1]) in columns}
 
 
 @cache

@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 
 from tilegen.errors import UsageError, check_64_bits
-from tilegen.ir.steps import is_name
+from tilegen.ir.steps import Setting, is_name
 
 STANDARD_INPUT = "<stdin>"  # as messages call it
 SEVERAL = ("--size", "--set", "--fix")
@@ -100,19 +100,25 @@ def _values_of(text: str, pair: str, option: str) -> list[str]:
     return list(map(str, found))
 
 
-def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tuple[int, ...]]:
+def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tuple[Setting, ...]]:
     """The values of --set by name, several of `TS=16,32` if allowed. Raises UsageError for anything else."""
-    found: dict[str, tuple[int, ...]] = {}
+    found: dict[str, tuple[Setting, ...]] = {}
     for pair in pairs:
         name, _, values = pair.partition("=")
-        parts = values.split(",") if re.fullmatch(r"-?\d+(,-?\d+)+", values) else [values]
+        parts = values.split(",") if re.fullmatch(r"-?\w+(,-?\w+)+", values) else [values]
         if len(parts) > 1 and not several:
             raise UsageError(f"--set gives {name} several values", notes=("compare has a row for each of them",))
         if name in found:
             raise UsageError(f"--set gives {name} twice", notes=("several values stand behind one =, with commas",))
-        numbers = [parse_numbers([f"{name}={part}" if "=" in pair else pair], "--set") for part in parts]
-        found[name] = tuple(dict.fromkeys(number[name] for number in numbers))
+        found[name] = tuple(dict.fromkeys(_setting(name, part, pair) for part in parts))
     return found
+
+
+def _setting(name: str, part: str, pair: str) -> Setting:
+    """A number, or a word that names a type or an instruction."""
+    if name and part.isidentifier():
+        return part
+    return parse_numbers([f"{name}={part}" if "=" in pair else pair], "--set")[name]
 
 
 def parse_list(text: str | None) -> list[str]:

@@ -18,6 +18,7 @@ from tilegen.cli.request import Request, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
+from tilegen.ir.steps import Setting
 from tilegen.lowering import Launch, lower
 from tilegen.version import __version__
 
@@ -121,7 +122,7 @@ def _with_options(command: Command, file: Callable[[Command], Command]) -> Comma
 def _call(
     command: Command,
     files: Sequence[str],
-    settings: Mapping[str, Sequence[int]],
+    settings: Mapping[str, Sequence[Setting]],
     others: dict[str, Any],
     sweep: bool = False,
 ) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from inspect import getdoc
 from shlex import quote
+from textwrap import fill
 
 import click
 
@@ -130,8 +131,8 @@ def _overview() -> Iterator[str]:
     yield "composite steps, written in the language itself (tilegen cat std)"
     yield from (_summary(define.word, define.doc) for define in standard_steps().values())
     yield ""
-    yield f"instructions, declared in the language and used by tensorize: {len(stock_instructions())}, such as"
-    yield ", ".join(list(stock_instructions())[:4])
+    yield f"instructions, declared in the language and used by tensorize: {len(stock_instructions())}"
+    yield fill(", ".join(stock_instructions().declarations()), 120, break_long_words=False)
     yield ""
     yield "A loop is called by its index, i, or P.i where several equations have an index i; behind rfactor also P.i2."
     yield "tilegen help NAME explains one of them, or a word; tilegen help language lists the reference's sections,"

@@ -12,10 +12,10 @@ from math import prod
 from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import STANDARD_INPUT
-from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, join_errors
+from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, integers, join_errors
 from tilegen.frontend.stock import is_there, read_file, shorten
 from tilegen.ir import nodes
-from tilegen.ir.steps import Parameter, Schedule
+from tilegen.ir.steps import Parameter, Schedule, Setting
 
 _WITH_SCHEDULES = re.compile(r"(?P<file>.+):(?P<names>\w+(,\w+)*)", re.DOTALL)
 _MOST_ROWS = 1000
@@ -29,7 +29,7 @@ class Attempt:
     """
 
     name: str
-    given: Mapping[str, int]
+    given: Mapping[str, Setting]
     kernel: api.Kernel
     result: api.Scheduled | TilegenError
 
@@ -58,7 +58,7 @@ class Request:
     file: str
     kernel: str | None
     schedule: Sequence[str]
-    settings: Mapping[str, Sequence[int]]
+    settings: Mapping[str, Sequence[Setting]]
     sizes: Mapping[str, int]
     json_file: str | None
     any_value: bool = False
@@ -88,7 +88,7 @@ class Request:
     def written_kernel(self) -> api.Kernel:
         """The kernel without a schedule, with the sizes and attributes that are given."""
         values = {name: value for name, (value, *_) in self.settings.items()}
-        return self.load().kernel(self.kernel, **join(self.sizes, values))
+        return self.load().kernel(self.kernel, **join(self.sizes, integers(values)))
 
     def schedules(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled]:
         """The schedules, applied, with the sizes `fixed` as constants. Raises the errors of those that cannot be."""
@@ -126,7 +126,7 @@ class Request:
         _check_settings(selection, self.settings)
         _check_fixed(selection, fixed)
         attributes = {name: value for name, (value, *_) in self.settings.items() if name in selection.attributes}
-        built = selection.file.kernel(selection.kernel, **join(fixed, attributes))
+        built = selection.file.kernel(selection.kernel, **join(fixed, integers(attributes)))
         if not self.any_value:
             _check_candidates(selection, self.settings)
         return built
@@ -210,7 +210,7 @@ def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) 
             yield Attempt(schedule.name, given, built, _attempt(built, schedule, given))
 
 
-def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[Setting]]) -> Iterator[dict[str, Setting]]:
     names = [p.name for p in schedule.parameters if p.name in settings]
     count = prod(len(settings[name]) for name in names)
     if count > _MOST_ROWS:
@@ -219,7 +219,7 @@ def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[int]]) -> 
         yield dict(zip(names, values, strict=True))
 
 
-def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, int]) -> api.Scheduled | TilegenError:
+def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, Setting]) -> api.Scheduled | TilegenError:
     try:
         return kernel.schedule(schedule.name, **parameters)
     except TilegenError as error:
@@ -250,7 +250,7 @@ def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, i
 # -- mistakes in the arguments
 
 
-def _check_settings(selection: Selection, settings: Mapping[str, Sequence[int]]) -> None:
+def _check_settings(selection: Selection, settings: Mapping[str, Sequence[Setting]]) -> None:
     """Raises UsageError at an unknown name, and at an attribute with several values."""
     for name, values in settings.items():
         if name in selection.attributes and len(values) > 1:
@@ -262,7 +262,7 @@ def _check_settings(selection: Selection, settings: Mapping[str, Sequence[int]])
             raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=near)
 
 
-def _check_candidates(selection: Selection, settings: Mapping[str, Sequence[int]]) -> None:
+def _check_candidates(selection: Selection, settings: Mapping[str, Sequence[Setting]]) -> None:
     """Raises UsageError for a value that is not among the candidates of its parameter."""
     for name, values in settings.items():
         for parameter in selection.parameters.get(name, ()):

@@ -18,6 +18,7 @@ from tilegen.ir.steps import (
     Keyword,
     Number,
     Parameter,
+    Setting,
     StepCall,
     Word,
 )
@@ -96,8 +97,8 @@ def _parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
 
 def _parameter(place: Place, tree: Branch) -> Parameter:
     name, _, default, *candidates = tree.children
-    values = tuple(_integer(place, c) for c in branches(candidates))
-    first = _integer(place, branch(default))
+    values = tuple(_setting(place, c) for c in branches(candidates))
+    first = _setting(place, branch(default))
     if values and first not in values:
         raise SourceError(
             f"the default {first} of '{name}' is not among its candidates",
@@ -107,12 +108,14 @@ def _parameter(place: Place, tree: Branch) -> Parameter:
     return Parameter(str(name), first, values, place.of(token(name)))
 
 
-def _integer(place: Place, tree: Branch) -> int:
-    sign, digits = tree.children
+def _setting(place: Place, tree: Branch) -> Setting:
+    sign, digits = tree.children if len(tree.children) == 2 else (None, tree.children[0])
     span = place.of(tree)
+    if token(digits).type == "NAME":
+        return str(digits)
     value = number(token(digits), span)
     if isinstance(value, float):
-        raise SourceError(f"a parameter is an integer, not {digits}", span)
+        raise SourceError(f"a parameter is an integer or a word, not {digits}", span)
     return -value if sign == "-" else value
 
 

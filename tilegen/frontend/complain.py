@@ -115,3 +115,15 @@ def _way_out(place: Place, found: Token, accepted: set[str]) -> tuple[str, ...]:
     if "EQUAL" in accepted and (found.type in ("ADD", "MUL") or found == "+=") and "LSQB" not in accepted:
         return ("an equation is written with '='; a sum over k is C[i] = sum[k](...)",)
     return ()
+
+
+def misaligned_error(place: Place, newline: Token) -> SourceError:
+    """Of a line that goes back to an indentation that no open block has."""
+    last = Token("_NL", "x", end_line=newline.end_line, end_column=newline.end_column)
+    last.line, last.column = newline.end_line, newline.end_column
+    last.end_column = (newline.end_column or 1) + 1
+    return SourceError(
+        "this line is indented like no block around it",
+        place.of(last),
+        notes=("the lines of one block start in the same column",),
+    )

@@ -109,10 +109,12 @@ def _used_defines(steps: Sequence[StepCall], own: Mapping[str, Define]) -> list[
 
 
 def _used_instructions(module: Module, users: Sequence[Schedule | Define]) -> list[Instruction]:
-    """The instructions of the text that steps name."""
+    """The instructions of the text that steps name; of a name with parameters in braces, all that it may be."""
     texts = [step.text for user in users for step in user.steps]
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
-    return [module.instructions[name] for name in module.instructions if name in words]
+    words = {word for text in texts for word in re.findall(r"[\w{}]+", text)}
+    patterns = [re.compile(re.sub(r"\{\w+\}", r"\\w+", word)) for word in words if "{" in word]
+    used = [name for name in module.instructions if name in words or any(p.fullmatch(name) for p in patterns)]
+    return [module.instructions[name] for name in used]
 
 
 def _text_of_instruction(instruction: Instruction) -> str:

@@ -13,6 +13,7 @@ dropped, with the facts that speak of it, and so is a fact that the new defaults
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -168,11 +169,11 @@ def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:
 
 
 def _words(arguments: Sequence[Argument]) -> Iterator[str]:
-    """The words in arguments, in lists and sums too."""
+    """The words in arguments, in lists, sums and braces too."""
     for argument in arguments:
         match argument:
             case Word(text):
-                yield text
+                yield from (text, *re.findall(r"\{(\w+)\}", text))
             case Items(items):
                 yield from _words(items)
             case Arithmetic(_, left, right):

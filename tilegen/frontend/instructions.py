@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from math import prod
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.build import build
 from tilegen.frontend.enumerated import check_bijection, check_points
+from tilegen.frontend.families import Family
 from tilegen.frontend.index import affine_of
 from tilegen.frontend.summations import build_summations
 from tilegen.ir.affine import var
@@ -62,22 +64,67 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
 
 
 class DeclaredInstructions(Mapping[str, Instruction]):
-    """The instructions of declarations, each built when it is asked for: enumeration takes its time."""
+    """The instructions of declarations, each built when it is asked for: enumeration takes its time.
 
-    def __init__(self, declarations: Mapping[str, s.InstructionDecl]) -> None:
-        self._declarations = declarations
+    Args:
+        families: by the names of all of their members.
+        member: the declaration of a family's member by its name.
+    """
+
+    def __init__(
+        self,
+        declarations: Mapping[str, s.InstructionDecl],
+        families: Mapping[str, Family],
+        member: Callable[[Family, str], s.InstructionDecl],
+    ) -> None:
+        self._declarations, self._families, self._member = declarations, families, member
         self._built: dict[str, Instruction] = {}
 
     def __getitem__(self, name: str) -> Instruction:
         if name not in self._built:
-            self._built[name] = build_instruction(self._declarations[name])
+            family = self._families.get(name)
+            declared = self._member(family, name) if family else self._declarations[name]
+            self._built[name] = build_instruction(declared)
         return self._built[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._declarations or name in self._families
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._declarations)
+        return chain(self._declarations, self._families)
 
     def __len__(self) -> int:
-        return len(self._declarations)
+        return len(self._declarations) + len(self._families)
+
+    def declarations(self) -> tuple[str, ...]:
+        """The names as they are declared: those of families have their parameters in braces."""
+        return tuple(dict.fromkeys((*self._declarations, *(f.name.text for f in self._families.values()))))
+
+    def check(self) -> None:
+        """Raises SourceError for a declaration that is none of an instruction; of a family, for its ends."""
+        families = dict.fromkeys(self._families.values())
+        ends = [name for each in families for name in ((*each.members,)[0], (*each.members,)[-1])]
+        for name in (*self._declarations, *ends):
+            self[name]
+
+
+class InstructionsOf(Mapping[str, Instruction]):
+    """The instructions of a text and, behind them, those of another one that it does not have itself."""
+
+    def __init__(self, own: Mapping[str, Instruction], others: Mapping[str, Instruction]) -> None:
+        self._own, self._others = own, others
+
+    def __getitem__(self, name: str) -> Instruction:
+        return self._own[name] if name in self._own else self._others[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._others
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._others, *self._own)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _check_machine(decl: s.InstructionDecl) -> None:

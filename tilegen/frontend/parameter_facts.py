@@ -24,6 +24,8 @@ def check_facts(facts: tuple[Fact, ...], parameters: tuple[Parameter, ...]) -> N
             listed = f"its parameters are {', '.join(defaults)}" if defaults else "it has no parameters"
             notes = did_you_mean(unknown[0], list(defaults)) or (listed,)
             raise SourceError(f"the schedule has no parameter '{unknown[0]}'", fact.span, notes=notes)
+        if words := sorted(name for name in fact.names() if isinstance(defaults[name], str)):
+            raise SourceError(f"'{words[0]}' is a word, and facts compare numbers", fact.span)
         if not fact.holds(defaults):
             values = ", ".join(f"{name}={defaults[name]}" for name in defaults if name in fact.names())
             notes = ("the defaults are a candidate, too: the first that is tried",)

@@ -15,10 +15,11 @@ from lark.indenter import DedentError, Indenter
 
 from tilegen.errors import Collected, Source, SourceError, join_errors
 from tilegen.frontend import calls, machine
-from tilegen.frontend.complain import complain
+from tilegen.frontend.complain import complain, misaligned_error
 from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
+from tilegen.frontend.families import Family, family
 from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
@@ -38,7 +39,6 @@ from tilegen.frontend.syntax import (
     Syntax,
     Unary,
 )
-from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
@@ -102,12 +102,16 @@ def parse(source: Source) -> Module:
     A schedule that extends `gemm.across` extends the schedule `across` of the stock file `gemm`.
     """
     module = _parse(source, ())
-    return replace(module, instructions=dict(module.instructions))
+    assert isinstance(module.instructions, DeclaredInstructions)
+    module.instructions.check()
+    return module
 
 
-def parse_instructions(source: Source) -> Mapping[str, Instruction]:
+def parse_instructions(source: Source) -> DeclaredInstructions:
     """The instructions of a text by name, each built where somebody asks for it. SourceError may come as late."""
-    return _parse(source, ()).instructions
+    found = _parse(source, ()).instructions
+    assert isinstance(found, DeclaredInstructions)
+    return found
 
 
 def _parse(source: Source, around: tuple[str, ...]) -> Module:
@@ -121,7 +125,7 @@ def _parse(source: Source, around: tuple[str, ...]) -> Module:
     except UnexpectedInput as error:
         raise join_errors([complain(place, error), *_errors_behind(place, error)]) from None
     except _Misaligned as error:
-        raise _misaligned_error(place, error.token) from None
+        raise misaligned_error(place, error.token) from None
     _check_depth(place, tree)
     return _module(place, tree, around)
 
@@ -162,17 +166,6 @@ def _syntax_error(text: str) -> UnexpectedInput | None:
     return None
 
 
-def _misaligned_error(place: Place, newline: Token) -> SourceError:
-    last = Token("_NL", "x", end_line=newline.end_line, end_column=newline.end_column)
-    last.line, last.column = newline.end_line, newline.end_column
-    last.end_column = (newline.end_column or 1) + 1
-    return SourceError(
-        "this line is indented like no block around it",
-        place.of(last),
-        notes=("the lines of one block start in the same column",),
-    )
-
-
 def _check_depth(place: Place, tree: Branch) -> None:
     if _height(tree) <= _DEEPEST:
         return
@@ -204,6 +197,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     schedules: list[ScheduleDecl] = []
     defines: list[Define] = []
     instructions: dict[str, InstructionDecl] = {}
+    families: dict[str, Family] = {}
     collected = Collected()
     items = branches(tree.children)
     for item in items:
@@ -231,13 +225,28 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                     instruction = machine.instruction(place, item)
                     _check_new(instruction.name, instructions, "instruction")
                     instructions[instruction.name.text] = instruction
+                case "family":
+                    several = family(place, item)
+                    for member in several.members:
+                        _check_new(replace(several.name, text=member), {*instructions, *families}, "instruction")
+                    families |= dict.fromkeys(several.members, several)
                 case "function":
                     pass
                 case _:
                     raise TypeError(item.data)
     collected.raise_any()
     module = _flatten(kernels, schedules, defines, place.source, around)
-    return replace(module, instructions=DeclaredInstructions(instructions))
+    return replace(module, instructions=DeclaredInstructions(instructions, families, _member))
+
+
+def _member(several: Family, name: str) -> InstructionDecl:
+    """The declaration of a member of a family."""
+    source = several.member(name)
+    place = Place(source, check_text(source))
+    with _one_at_a_time:
+        tree = _parser().parse(place.text)
+    (item,) = branches(tree.children)
+    return machine.instruction(place, item)
 
 
 def _flatten(

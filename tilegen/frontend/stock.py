@@ -10,10 +10,10 @@ from pathlib import Path
 from tilegen.errors import Collected, SourceError, TilegenError, UsageError, did_you_mean
 from tilegen.frontend.build import build
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
+from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
 from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
-from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define, Schedule
 
@@ -82,7 +82,7 @@ def standard_steps() -> Mapping[str, Define]:
 
 
 @cache
-def stock_instructions() -> Mapping[str, Instruction]:
+def stock_instructions() -> DeclaredInstructions:
     """The stock instructions by name."""
     return parse_instructions(stock_source("schedules", "instructions"))
 

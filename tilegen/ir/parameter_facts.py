@@ -31,7 +31,7 @@ class Fact:
     formula: Operation
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    def holds(self, values: Mapping[str, int]) -> bool:
+    def holds(self, values: Mapping[str, int | str]) -> bool:
         """True if it is so for these values of the parameters; a division by zero is never so."""
         try:
             return bool(_evaluate(self.formula, values))
@@ -43,10 +43,10 @@ class Fact:
         return set(_names(self.formula))
 
 
-def _evaluate(formula: Formula, values: Mapping[str, int]) -> int:
+def _evaluate(formula: Formula, values: Mapping[str, int | str]) -> int:
     match formula:
         case str():
-            return values[formula]
+            return int(values[formula])
         case int():
             return formula
         case Operation("and", (left, right)):

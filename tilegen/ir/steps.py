@@ -64,6 +64,7 @@ class Dots:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+Setting = int | str  # the value of a parameter: a number, or a word that names a type or an instruction
 Argument = Word | Number | Arithmetic | Items | Dots
 
 
@@ -96,11 +97,14 @@ class StepCall:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tunable number in a schedule's head; `candidates` is empty where only the default is meant."""
+    """A tunable number in a schedule's head, or a word: a type or an instruction.
+
+    `candidates` is empty where only the default is meant.
+    """
 
     name: str
-    default: int
-    candidates: tuple[int, ...] = ()
+    default: Setting
+    candidates: tuple[Setting, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -123,7 +127,7 @@ class Schedule:
     kernels: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
 
-    def admits(self, values: Mapping[str, int]) -> bool:
+    def admits(self, values: Mapping[str, Setting]) -> bool:
         """True if these values of all parameters are as the `where` of the head wants them."""
         return all(fact.holds(values) for fact in self.facts)
 

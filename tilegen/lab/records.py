@@ -24,6 +24,7 @@ from tilegen.errors import (
     UsageError,
     WrongResult,
 )
+from tilegen.ir.steps import Setting
 from tilegen.version import __version__
 
 SCHEMA = "tilegen.record/1"
@@ -98,7 +99,7 @@ class RunRecord:
     text: str | None = None
     file: str | None = None
     schedule: str | None = None
-    parameters: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, Setting] = field(default_factory=dict)
     constants: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
     exit_code: int = 0

@@ -11,7 +11,7 @@ from tilegen.ir.nodes import LOOP_KINDS, Tree
 from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Number, StepCall, Word
 from tilegen.ir.walk import loops
 from tilegen.primitives import registry
-from tilegen.primitives._words import unknown_step
+from tilegen.primitives._words import fill_in, unknown_step
 
 MOST_STEPS = 1000
 
@@ -99,9 +99,17 @@ def _bind_argument(argument: Argument, values: Mapping[str, Any]) -> Argument:
     match argument:
         case Word(text, span):
             bound = values.get(text)
-            if isinstance(bound, int):
-                return Number(bound, span)
-            return _part_of(argument, values) if bound is None else _with_span(bound, span)
+            match bound:
+                case int():
+                    return Number(bound, span)
+                case str():
+                    return Word(bound, span)
+                case None if "{" in text:
+                    return Word(fill_in(text, values, span), span)
+                case None:
+                    return _part_of(argument, values)
+                case _:
+                    return _with_span(bound, span)
         case Items(items, span):
             return Items(tuple(_bind_argument(i, values) for i in items), span)
         case Arithmetic(operator, left, right, span):

@@ -1,12 +1,14 @@
-"""Words of other languages for the same steps, and the step that is meant by a word."""
+"""What is meant by a word: the step, where it is one of another language, and the name, where it has parameters."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tilegen.errors import SourceError, did_you_mean
-from tilegen.ir.steps import StepCall
+from tilegen.errors import SourceError, Span, did_you_mean
+from tilegen.ir.steps import Number, StepCall, Word
 from tilegen.primitives import registry
 
 # The step here -> what TVM, Halide, Exo, loopy, TileLang, MLIR or Triton call it.
@@ -81,3 +83,22 @@ def called_elsewhere(word: str, known: Iterable[str]) -> tuple[str, ...]:
     step = registry().get(meant)
     usage = (f"it is written {sys.modules[step.__module__].__doc__}",) if step else ()
     return (f"did you mean '{meant}'?", *usage)
+
+
+def fill_in(text: str, values: Mapping[str, Any], span: Span | None) -> str:
+    """A word with the values of the parameters that it has in braces: wgmma_m64n{TN}k16_{T}."""
+
+    def fill(match: re.Match[str]) -> str:
+        value = values.get(match[1])
+        if value is None:
+            notes = (f"parameters stand in the schedule's head, with their values: {match[1]}=8",)
+            raise SourceError(f"'{match[1]}' is no parameter of the schedule", span, notes=notes)
+        match value:
+            case Word(text):
+                return text
+            case Number(number):
+                return str(number)
+            case _:
+                return str(value)
+
+    return re.sub(r"\{(\w+)\}", fill, text)

@@ -15,6 +15,7 @@ from typing import Any
 from tilegen import api
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
+from tilegen.ir.steps import Setting
 from tilegen.lab.explain import stages_by_line
 from tilegen.schedule import Derivation
 
@@ -34,7 +35,7 @@ class Task:
     text: str
     kernel: str
     schedule: str | None
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, Setting]
     constants: Mapping[str, int]
     sizes: Mapping[str, int]
     steps: tuple[int, ...]

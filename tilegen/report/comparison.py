@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from tilegen.ir.shown import Table
+from tilegen.ir.steps import Setting
 from tilegen.lab.records import RunRecord
 from tilegen.lab.timing import CPU_NOTE, summarise
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
@@ -55,7 +56,7 @@ def _remarks(record: RunRecord) -> Iterator[str]:
         yield record.error
 
 
-def _number_text(value: int | None) -> str:
+def _number_text(value: Setting | None) -> str:
     return "" if value is None else str(value)
 
 
@@ -156,10 +157,13 @@ def heat_maps(records: Sequence[RunRecord]) -> Iterator[HeatMap]:
 def _heat_map(records: Sequence[RunRecord], down: str, along: str) -> HeatMap:
     value, unit = _value_of(records)
     best = max if records[0].rate is not None else min
-    found: dict[tuple[int, int], list[float]] = {}
+    found: dict[tuple[Setting, Setting], list[float]] = {}
     for record in records:
         found.setdefault((record.parameters[down], record.parameters[along]), []).append(value(record))
-    rows, columns = (sorted({key[n] for key in found}) for n in (0, 1))
+    rows, columns = (
+        sorted({key[n] for key in found}, key=str if any(isinstance(key[n], str) for key in found) else int)
+        for n in (0, 1)
+    )
     cells = tuple(tuple(best(found[r, c]) if (r, c) in found else None for c in columns) for r in rows)
     return HeatMap(
         _title(records, f"the best of each {down} and {along}"),
@@ -173,15 +177,15 @@ def _heat_map(records: Sequence[RunRecord], down: str, along: str) -> HeatMap:
 # -- what records have in common
 
 
-def _sizes(record: RunRecord) -> Mapping[str, int]:
+def _sizes(record: RunRecord) -> Mapping[str, Setting]:
     return record.sizes
 
 
-def _parameters(record: RunRecord) -> Mapping[str, int]:
+def _parameters(record: RunRecord) -> Mapping[str, Setting]:
     return record.parameters
 
 
-def _varied(records: Sequence[RunRecord], of: Callable[[RunRecord], Mapping[str, int]]) -> list[str]:
+def _varied(records: Sequence[RunRecord], of: Callable[[RunRecord], Mapping[str, Setting]]) -> list[str]:
     """The names that have several values among the records that have them."""
     names = dict.fromkeys(name for record in records for name in of(record))
     return [name for name in names if len({of(record)[name] for record in records if name in of(record)}) > 1]
@@ -203,7 +207,7 @@ def _spread(record: RunRecord, value: Callable[[RunRecord], float]) -> tuple[flo
     return middle * time.median / time.p80, middle * time.median / time.p20
 
 
-def _say_sizes(values: Mapping[str, int]) -> str:
+def _say_sizes(values: Mapping[str, Setting]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tilegen import api
 from tilegen.backends import cuda, gpus
 from tilegen.errors import DeviceError, UsageError
-from tilegen.ir.steps import Schedule
+from tilegen.ir.steps import Schedule, Setting
 from tilegen.lab.machine import Machine, machine_of_device
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
@@ -69,7 +69,7 @@ class Session:
         schedules: Sequence[Schedule],
         record: str | Path,
         *,
-        given: Mapping[str, Sequence[int]] = {},
+        given: Mapping[str, Sequence[Setting]] = {},
         sizes: Mapping[str, int] = {},
         wish: Wish = Wish(),
         context: Mapping[str, Any] = {},

@@ -10,7 +10,7 @@ from math import prod
 from random import Random
 
 from tilegen.errors import UsageError
-from tilegen.ir.steps import Parameter, Schedule
+from tilegen.ir.steps import Parameter, Schedule, Setting
 
 # A space of no more combinations is listed; of a larger one points are drawn.
 _LISTED = 100_000
@@ -22,7 +22,7 @@ class Candidate:
     """A schedule by its name, with a value for each of its parameters in the order of its head."""
 
     schedule: str
-    parameters: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[tuple[str, Setting], ...] = ()
 
     def __str__(self) -> str:
         return " ".join([self.schedule, *(f"{name}={value}" for name, value in self.parameters)])
@@ -33,20 +33,20 @@ class Space:
     """All candidates of `schedules`; `given` has the values of parameters in place of those that the heads list."""
 
     schedules: tuple[Schedule, ...]
-    given: Mapping[str, Sequence[int]]
+    given: Mapping[str, Sequence[Setting]]
 
-    def values(self, parameter: Parameter) -> tuple[int, ...]:
+    def values(self, parameter: Parameter) -> tuple[Setting, ...]:
         """The values that a parameter takes: the given ones, else its candidates, else its default alone."""
         return tuple(self.given.get(parameter.name, ())) or parameter.candidates or (parameter.default,)
 
     @cached_property
-    def axes(self) -> dict[str, tuple[int, ...]]:
+    def axes(self) -> dict[str, tuple[Setting, ...]]:
         """The values of each parameter, of all schedules together, ascending; of those with several alone."""
-        found: dict[str, set[int]] = {}
+        found: dict[str, set[Setting]] = {}
         for schedule in self.schedules:
             for parameter in schedule.parameters:
                 found.setdefault(parameter.name, set()).update(self.values(parameter))
-        return {name: tuple(sorted(values)) for name, values in found.items() if len(values) > 1}
+        return {name: tuple(sorted(values, key=_order)) for name, values in found.items() if len(values) > 1}
 
     @property
     def combinations(self) -> int:
@@ -67,7 +67,7 @@ class Space:
         schedule = next(s for s in self.schedules if s.name == candidate.schedule)
         return candidate.parameters == tuple((p.name, p.default) for p in schedule.parameters)
 
-    def _default(self, parameter: Parameter) -> int:
+    def _default(self, parameter: Parameter) -> Setting:
         values = self.values(parameter)
         return parameter.default if parameter.default in values else values[0]
 
@@ -79,7 +79,7 @@ class Space:
         pairs = zip(schedule.parameters, candidate.parameters, strict=True)
         return all(value in self.values(p) for p, (_, value) in pairs) and schedule.admits(dict(candidate.parameters))
 
-    def pick(self, schedule: str, values: Mapping[str, int]) -> Candidate | None:
+    def pick(self, schedule: str, values: Mapping[str, Setting]) -> Candidate | None:
         """The candidate of a schedule with these values; None where that is none.
 
         There may be values for parameters that the schedule does not have; where one is missing, it is the default.
@@ -122,6 +122,10 @@ class Space:
             number, digit = divmod(number, len(values))
             chosen.append((parameter.name, values[digit]))
         return Candidate(schedule.name, tuple(reversed(chosen)))
+
+
+def _order(value: Setting) -> tuple[bool, Setting]:
+    return isinstance(value, str), value  # words behind numbers
 
 
 def require_candidates(space: Space) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.places import nodes, put
-from tilegen.frontend.stock import stock_instructions
+from tests.support.stock import instructions
 from tilegen.ir.affine import const, var
 from tilegen.ir.fragments import registers_of
 from tilegen.ir.nodes import Access, Load, Loop, Stmt
@@ -20,7 +20,7 @@ LANES = ("lane", "lane_")
 
 def other_layouts(tree):
     """A buffer in fragments of another stock layout of its shape and type, or with its indices exchanged."""
-    known = [f for i in stock_instructions().values() for f in i.fragments]
+    known = [f for i in instructions().values() for f in i.fragments]
     for n, b in enumerate(tree.buffers):
         mine = b.fragment
         others = [f for f in known if mine and (f.shape, f.operand.dtype) == (mine.shape, mine.operand.dtype)]
@@ -35,7 +35,7 @@ def other_instructions(tree):
         if not isinstance(node, Loop) or not node.performed:
             continue
         done = node.performed
-        for other in stock_instructions().values():
+        for other in instructions().values():
             if other != done.instruction and [o.shape for o in other.operands] == [
                 o.shape for o in done.instruction.operands
             ]:
