@@ -433,14 +433,14 @@ gemm_f16x2_P(float* __restrict__ C,
     const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
     const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int wi = uniform(threadIdx.y);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x;         // tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_f16)
+    const int lane = threadIdx.x;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(R, at=ko, vector=8) -> Rs
+    // cache_shared(R, at=ko, vector=V) -> Rs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Rs)[2][128][64] = reinterpret_cast<__half (*)[2][128][64]>(shared);
-    // cache_shared(S, at=ko, vector=8, panel=64) -> Ss
+    // cache_shared(S, at=ko, vector=V, panel=64) -> Ss
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Ss)[2][2][64][64] = reinterpret_cast<__half (*)[2][2][64][64]>(shared + 98304);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
@@ -495,7 +495,7 @@ gemm_f16x2_P(float* __restrict__ C,
                             // unroll(q)
                             #pragma unroll
                             for (int q = 0; q < 2; ++q) {
-                                // tile(ki, 16) -> fk, k16
+                                // tile(ki, KI) -> fk, kk
                                 // unroll(fk)
                                 #pragma unroll
                                 for (int fk = 0; fk < 4; ++fk)

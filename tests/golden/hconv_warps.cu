@@ -37,7 +37,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 2) * 16, element k % (4 * 2)
 static __device__ __forceinline__ void ldmatrix_a_f16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
@@ -48,7 +48,8 @@ static __device__ __forceinline__ void ldmatrix_a_f16(void* D, const void* S)
 }
 
 // D[k, j] = S[k, j]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
-// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / 8 * 8 + j / 8 * 16, element k % 8
+// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / (4 * 2) * 8 + j / 8 * 16, element k % (4
+//     * 2)
 static __device__ __forceinline__ void ldmatrix_b_f16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
@@ -85,7 +86,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
     const int bf = blockIdx.x % ((F + 63) / 64);
     const int wi = threadIdx.z;                   // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                   // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
-    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k16, by=mma_m16n8k16_f16)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k16_{IN})
     const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
 
@@ -105,7 +106,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
         #pragma unroll
         for (int fj = 0; fj < 2; ++fj) {
             // tile(jn, 8) -> nj, j8
-            // tensorize(k16, nj, j8, by=ldmatrix_b_f16)
+            // tensorize(kk, nj, j8, by=ldmatrix_b_{IN})
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
                 #pragma unroll
@@ -162,7 +163,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
             end_copies();
 
             if (bn * 2 + 1 < B) {
-                // tile(ci, 16) -> fk, k16
+                // tile(ci, 16) -> fk, kk
                 // unroll(fk)
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk) {

@@ -213,7 +213,7 @@ hconv(const __grid_constant__ TensorMap X_map,
     const int bx = blockIdx.x / ((F + 63) / 64);
     const int bf = blockIdx.x % ((F + 63) / 64);
     const int wi = uniform(threadIdx.x / 128);    // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;           // tensorize(i64, tf, k16, by=wgmma_m64n64k16_f16)
+    const int lane = threadIdx.x % 128;           // tensorize(i64, tf, kk, by=wgmma_m64n{TF}k16_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -256,7 +256,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                 begin_wgmma();
 
                 if (bn * 2 + wi < B) {
-                    // tile(ci, 16) -> fk, k16
+                    // tile(ci, 16) -> fk, kk
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
@@ -293,7 +293,7 @@ hconv(const __grid_constant__ TensorMap X_map,
         #pragma unroll
         for (int ff = 0; ff < 4; ++ff) {
             // rename(i64, of=Yf) -> s64
-            // tensorize(s64, s16, by=stmatrix_c_warpgroup_f16)
+            // tensorize(s64, s16, by=stmatrix_c_warpgroup_{IN})
             stmatrix_c_warpgroup_f16(&Ys[wi][(lane / 32) * 2
                 + lane % 16 / 8][(lane % 16) % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((((lane % 16) % 8) & 7) << 3)],
                 &Yf[ff * 8]);

@@ -215,17 +215,17 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, k16, by=wgmma_m64n256k16_trans_bf16)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
-    // cache_shared(A, at=ko, vector=8) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
@@ -256,7 +256,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
 
             begin_wgmma();
 
-            // tile(ki, 16) -> fk, k16
+            // tile(ki, KI) -> fk, kk
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
@@ -294,7 +294,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj) {
                 // rename(i64, of=Cf) -> s64
-                // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
                 stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
                     + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
                     &Cf[hj * 32 + fj * 8]);

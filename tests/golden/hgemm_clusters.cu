@@ -206,17 +206,17 @@ hgemm(__nv_bfloat16* __restrict__ C,
     const int ci = blockIdx.y % 2;              // tile(by, 2) -> by, ci; bind(ci, block.y)
     const int bx = blockIdx.x;                  // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, k16, by=wgmma_m64n256k16_trans_bf16)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
-    // cache_shared(A, at=ko, vector=8) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
@@ -251,7 +251,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
                     begin_wgmma();
 
-                    // tile(ki, 16) -> fk, k16
+                    // tile(ki, KI) -> fk, kk
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
@@ -284,7 +284,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                     #pragma unroll
                     for (int fj = 0; fj < 4; ++fj) {
                         // rename(i64, of=Cf) -> s64
-                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
                         stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
                             + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
                             &Cf[hj * 32 + fj * 8]);

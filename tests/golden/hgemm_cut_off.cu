@@ -45,7 +45,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: f32[16, 8] in shared, D: f32[16, 8]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 4 * 16, element k % 4
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 1) * 16, element k % (4 * 1)
 static __device__ __forceinline__ void ldmatrix_a_tf32(float* D, const void* S)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -77,15 +77,15 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
-    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k8, by=mma_m16n8k8_tf32_rz)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN}_rz)
     const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
-    // cache_shared(A, at=ko, vector=4) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
-    // cache_shared(B, at=ko, vector=4) -> Bs
+    // cache_shared(B, at=ko, vector=V) -> Bs
     float (*Bs)[32][136] = reinterpret_cast<float (*)[32][136]>(shared + 98304);
 
     // cache_register(C, at=bj, vector=2) -> Cf
@@ -169,11 +169,11 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         for (int fj = 0; fj < 4; ++fj)
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj) {
-                // tile(ki, 8) -> fk, k8
+                // tile(ki, KI) -> fk, kk
                 #pragma unroll
-                for (int k8_high = 0; k8_high < 2; ++k8_high)
-                    Bf[fk % 2][fj][nj][k8_high] =
-                        Bs[slot][fk * 8 + k8_high * 4 + lane % 4][wj * 64 + fj * 16 + nj * 8 + lane / 4];
+                for (int kk_high = 0; kk_high < 2; ++kk_high)
+                    Bf[fk % 2][fj][nj][kk_high] =
+                        Bs[slot][fk * 8 + kk_high * 4 + lane % 4][wj * 64 + fj * 16 + nj * 8 + lane / 4];
             }
     };
 

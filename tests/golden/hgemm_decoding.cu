@@ -182,14 +182,14 @@ hgemm_part(float* __restrict__ part,
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_bf16)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(A, at=ko, vector=8) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared);
-    // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 65536);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
@@ -220,7 +220,7 @@ hgemm_part(float* __restrict__ part,
 
             begin_wgmma();
 
-            // tile(ki, 16) -> fk, k16
+            // tile(ki, KI) -> fk, kk
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)

@@ -27,7 +27,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;    // tile(ti, 16) -> wi, i16; bind(wi, thread.z)
     const int wj = threadIdx.y;    // tile(tj, 8) -> wj, j8; bind(wj, thread.y)
-    const int lane = threadIdx.x;  // tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
+    const int lane = threadIdx.x;  // tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
 
     // cache_register(P, at=wj) -> Pf
     float Pf[4];
@@ -38,31 +38,31 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             Pf[i16_high * 2 + j8_low] = 0.0f;
 
     if (bi * 64 + 63 < M && bj * 32 + 31 < N) {
-        // tile(k, 16) -> ko, k16
+        // tile(k, KI) -> ko, kk
         for (int ko = 0; ko < (K + 15) / 16; ++ko) {
             // cache_register(A, at=ko) -> Af
             __align__(4) __nv_bfloat16 Af[8];
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 #pragma unroll
-                for (int k16_high = 0; k16_high < 2; ++k16_high)
+                for (int kk_high = 0; kk_high < 2; ++kk_high)
                     #pragma unroll
-                    for (int k16_low = 0; k16_low < 2; ++k16_low)
-                        Af[k16_high * 4 + i16_high * 2 + k16_low] =
-                            __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
+                    for (int kk_low = 0; kk_low < 2; ++kk_low)
+                        Af[kk_high * 4 + i16_high * 2 + kk_low] =
+                            __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                 ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
-                                    + k16_high * 8 + (lane % 4) * 2 + k16_low])
+                                    + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                 : 0.0f));
 
             // cache_register(B, at=ko) -> Bf
             __align__(4) __nv_bfloat16 Bf[4];
             #pragma unroll
-            for (int k16_high = 0; k16_high < 2; ++k16_high)
+            for (int kk_high = 0; kk_high < 2; ++kk_high)
                 #pragma unroll
-                for (int k16_low = 0; k16_low < 2; ++k16_low)
-                    Bf[k16_high * 2 + k16_low] =
-                        __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
-                            ? __bfloat162float(B[(ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low) * N + bj * 32
+                for (int kk_low = 0; kk_low < 2; ++kk_low)
+                    Bf[kk_high * 2 + kk_low] =
+                        __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            ? __bfloat162float(B[(ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * 32
                                 + wj * 8 + lane / 4])
                             : 0.0f));
 
@@ -93,24 +93,24 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int i16_high = 0; i16_high < 2; ++i16_high)
                 if (bi * 64 + wi * 16 + i16_high * 8 + lane / 4 < M)
                     #pragma unroll
-                    for (int k16_high = 0; k16_high < 2; ++k16_high)
+                    for (int kk_high = 0; kk_high < 2; ++kk_high)
                         #pragma unroll
-                        for (int k16_low = 0; k16_low < 2; ++k16_low)
-                            Af[k16_high * 4 + i16_high * 2 + k16_low] =
-                                __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
+                        for (int kk_low = 0; kk_low < 2; ++kk_low)
+                            Af[kk_high * 4 + i16_high * 2 + kk_low] =
+                                __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                     ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
-                                        + k16_high * 8 + (lane % 4) * 2 + k16_low])
+                                        + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                     : 0.0f));
 
             __align__(4) __nv_bfloat16 Bf[4];
             if (bj * 32 + wj * 8 + lane / 4 < N)
                 #pragma unroll
-                for (int k16_high = 0; k16_high < 2; ++k16_high)
+                for (int kk_high = 0; kk_high < 2; ++kk_high)
                     #pragma unroll
-                    for (int k16_low = 0; k16_low < 2; ++k16_low)
-                        Bf[k16_high * 2 + k16_low] =
-                            __float2bfloat16((ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low < K
-                                ? __bfloat162float(B[(ko * 16 + k16_high * 8 + (lane % 4) * 2 + k16_low) * N + bj * 32
+                    for (int kk_low = 0; kk_low < 2; ++kk_low)
+                        Bf[kk_high * 2 + kk_low] =
+                            __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                ? __bfloat162float(B[(ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * 32
                                     + wj * 8 + lane / 4])
                                 : 0.0f));
 

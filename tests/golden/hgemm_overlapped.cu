@@ -37,7 +37,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 2) * 16, element k % (4 * 2)
 static __device__ __forceinline__ void ldmatrix_a_bf16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
@@ -84,14 +84,15 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
-    const int lane = threadIdx.x;              // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
+    const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
-    // cache_shared(A, at=ko, vector=8) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[256][64] = reinterpret_cast<__nv_bfloat16 (*)[256][64]>(shared);
-    // cache_shared(B, at=ko, vector=8) -> Bs
+    // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[64][128] = reinterpret_cast<__nv_bfloat16 (*)[64][128]>(shared + 98304);
 
@@ -112,7 +113,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         // tile(jj, 16) -> fj, jn
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj) {
-            // tensorize(k16, nj, j8, by=ldmatrix_b_trans_bf16)
+            // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
                 start_Pf(0, fj, nj);
@@ -208,7 +209,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
 
         end_copies();
 
-        // tile(ki, 16) -> fk, k16
+        // tile(ki, KI) -> fk, kk
         // unroll(fk)
         // pipeline(fk, 2, across=ko)
         #pragma unroll

@@ -246,17 +246,17 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
     const int bx = blockIdx.x;           // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int w = uniform(threadIdx.y);  // tile(px, 2) -> pq, w; bind(w, block.z)
-    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, k16, by=wgmma_m64n128k16_trans_bf16)
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
-    // cache_shared(A, at=ko, vector=8) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 32768);
-    // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
@@ -307,7 +307,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
 
                     #pragma unroll
                     for (int wi = 0; wi < 2; ++wi) {
-                        // tile(ki, 16) -> fk, k16
+                        // tile(ki, KI) -> fk, kk
                         // unroll(fk)
                         #pragma unroll
                         for (int fk = 0; fk < 4; ++fk)
@@ -361,7 +361,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                         #pragma unroll
                         for (int fj = 0; fj < 4; ++fj) {
                             // rename(i64, of=Cf) -> s64
-                            // tensorize(s64, s16, by=stmatrix_c_warpgroup_bf16)
+                            // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
                             stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
                                 + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
                                 &Cf[wi][hj * 32 + fj * 8]);

@@ -48,7 +48,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: f32[16, 8] in shared, D: f32[16, 8]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 4 * 16, element k % 4
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 1) * 16, element k % (4 * 1)
 static __device__ __forceinline__ void ldmatrix_a_tf32(float* D, const void* S)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -59,7 +59,8 @@ static __device__ __forceinline__ void ldmatrix_a_tf32(float* D, const void* S)
 }
 
 // D[k, j] = S[k, j]   by a warp; S: f32[8, 16] in shared, D: f32[8, 16]
-// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / 4 * 8 + j / 8 * 16, element k % 4
+// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / (4 * 1) * 8 + j / 8 * 16, element k % (4
+//     * 1)
 static __device__ __forceinline__ void ldmatrix_b_tf32(float* D, const void* S)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -135,7 +136,8 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
-    const int lane = threadIdx.x;              // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k8, by=mma_m16n8k8_tf32)
+    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
+    const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
@@ -163,7 +165,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         // tile(jj, 16) -> fj, jn
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj) {
-            // tensorize(k8, nj, j8, by=ldmatrix_b_tf32)
+            // tensorize(kk, nj, j8, by=ldmatrix_b_{IN})
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj)
                 start_Cf(0, fj, nj);
@@ -258,7 +260,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
 
         end_copies();
 
-        // tile(ki, 8) -> fk, k8
+        // tile(ki, KI) -> fk, kk
         // unroll(fk)
         // pipeline(fk, 2, across=ko)
         #pragma unroll

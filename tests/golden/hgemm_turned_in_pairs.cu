@@ -181,15 +181,15 @@ hgemm_tf32_rz(float* __restrict__ C,
     const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
     const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
     const int wj = uniform(threadIdx.y);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
-    // collapse(jp, jl) -> j64; tensorize(j64, ti, k8, by=wgmma_m64n256k8_registers_tf32_rz)
+    // collapse(jp, jl) -> j64; tensorize(j64, ti, kk, by=wgmma_m64n{TM}k{KI}_registers_{IN})
     const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(A, at=ko, vector=4) -> As
+    // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
-    // cache_shared(B, at=ko, vector=4, panel=32) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=32) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*Bs)[4][32][32] = reinterpret_cast<float (*)[4][32][32]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
@@ -227,19 +227,19 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                     // cache_register(Bs, at=wj) -> Bf
                     float Bf[4][4];
-                    // tile(ki, 8) -> fk, k8
+                    // tile(ki, KI) -> fk, kk
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         #pragma unroll
                         for (int j64_high = 0; j64_high < 2; ++j64_high)
                             #pragma unroll
-                            for (int k8_high = 0; k8_high < 2; ++k8_high)
-                                Bf[fk][k8_high * 2 + j64_high] =
-                                    Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + k8_high * 4
+                            for (int kk_high = 0; kk_high < 2; ++kk_high)
+                                Bf[fk][kk_high * 2 + j64_high] =
+                                    Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + kk_high * 4
                                         + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
                                             + (((lane / 4) % 8) % 4) * 2
-                                            + j64_high) ^ (((k8_high * 4 + lane % 4) & 7) << 2)];
+                                            + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
                     begin_wgmma();
 

@@ -229,10 +229,10 @@ matching_f16_best(const __half* __restrict__ A,
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(A, at=bi, vector=8, panel=64) -> As
+    // cache_shared(A, at=bi, vector=V, panel=64) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*As)[128][64] = reinterpret_cast<__half (*)[128][64]>(shared);
-    // cache_shared(B, at=ko, vector=8) -> Bs
+    // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Bs)[256][64] = reinterpret_cast<__half (*)[256][64]>(shared + 32768);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
@@ -249,7 +249,7 @@ matching_f16_best(const __half* __restrict__ A,
         // cache_best(best, best.best, bi)
         float best_best_reg[2];
         int best_reg[2];
-        // tensorize(i64, tj, k16, by=wgmma_m64n256k16_f16)
+        // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_{IN})
         #pragma unroll
         for (int i64_high = 0; i64_high < 2; ++i64_high) {
             best_reg[i64_high] = 0;
@@ -302,7 +302,7 @@ matching_f16_best(const __half* __restrict__ A,
 
                 begin_wgmma();
 
-                // tile(ki, 16) -> fk, k16
+                // tile(ki, KI) -> fk, kk
                 // unroll(fk)
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
