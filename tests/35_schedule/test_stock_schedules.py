@@ -5,7 +5,8 @@ from itertools import takewhile
 import numpy as np
 import pytest
 
-from tests.support.stock import cases, find, lighter, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import find, lighter, schedule_stock
 from tilegen.interpreter import reference, run
 from tilegen.interpreter.dtypes import from_values, to_values
 
@@ -24,7 +25,7 @@ def inputs(kernel, sizes, seed=0):
 
 
 @pytest.mark.parametrize("sizes", [ODD, EVEN], ids=["odd", "even"])
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_final_tree_computes_the_kernel(name, schedule, sizes):
     result = lighter(name, schedule)
     kernel = result.kernel
@@ -36,7 +37,7 @@ def test_final_tree_computes_the_kernel(name, schedule, sizes):
         assert np.all(off[expected.written] <= expected.bound[expected.written]), output
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_a_schedule_has_at_most_30_lines(name, schedule):
     """What is longer has parts that deserve a name, or that std.tg has one for."""
     span = find(name, schedule).span

@@ -1,8 +1,7 @@
 """Barriers: where a dependence crosses threads, and nowhere else."""
 
-import pytest
-
-from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import lower_stock, schedule_stock
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, For, If
@@ -33,7 +32,7 @@ def test_a_thread_that_reads_what_it_wrote_needs_none():
     assert barriers("chain", "fused_shared") == []
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases())
+@each_stock_schedule
 def test_no_barrier_stands_in_a_test(name, schedule):
     for launch in lower_stock(name, schedule):
         tests = [node for node in walk(launch.body) if isinstance(node, If)]

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.support.cover import each_stock_schedule
 from tests.support.simulator.threads import faults
-from tests.support.stock import cases, lighter, schedule_stock
+from tests.support.stock import lighter, schedule_stock
 from tests.support.written import tree_from
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
@@ -22,7 +23,7 @@ def small(name, kernel):
     return SMALL.get(name) or {size: 3 + 2 * n for n, size in enumerate(kernel.sizes)}
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases())
+@each_stock_schedule
 def test_the_distributed_tree_computes_the_kernel(name, schedule):
     tree = lighter(name, schedule).tree
     sizes = small(name, tree.kernel)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.stock import cases, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import schedule_stock
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
@@ -53,7 +54,7 @@ def nth(kind, number, change):
     return change_one
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
     tree = schedule_stock(name, schedule).tree
     vector = lower(tree)

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from tests.support.cover import each_stock_schedule
 from tests.support.reader.overflow import extremes, overflow
-from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.stock import lower_stock, schedule_stock
 from tilegen import load
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine
@@ -28,7 +29,7 @@ def check_random_sizes(launches, text, number, times):
         assert overflow(text, launches, sizes, rng) is None
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_stock_schedules(name, schedule):
     for number, (version, language) in enumerate(VERSIONS):
         launches = lower_stock(name, schedule, instructions=language == "cuda", **version)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cover import each_stock_schedule
 from tests.support.reader.readback import difference
-from tests.support.stock import cases, lower_stock, modules, schedule_stock
+from tests.support.stock import lower_stock, modules, schedule_stock
 from tests.support.tensor_core_kernels import LOADED
 from tests.support.warpgroup_kernels import product
 from tests.support.written import tree_from
@@ -44,7 +45,7 @@ def wrong(tree, language, **version):
 
 
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
-@pytest.mark.parametrize(("name", "schedule"), cases())
+@each_stock_schedule
 def test_stock_schedules(name, schedule, language):
     for version in ({}, {"vector": False}, {"wide": True}):
         launches = lower_stock(name, schedule, instructions=language == "cuda", **version)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import lower_stock, schedule_stock
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.devices import engine, program
@@ -13,8 +14,6 @@ from tilegen.lab.check import cases as trials
 from tilegen.lab.check import check
 from tilegen.lab.sizes import sizes_to_check
 
-STOCK = pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
-
 
 def check_on(device, name, schedule, sizes=None):
     tree = schedule_stock(name, schedule).tree
@@ -23,13 +22,13 @@ def check_on(device, name, schedule, sizes=None):
 
 
 @pytest.mark.pocl
-@STOCK
+@each_stock_schedule
 def test_stock_schedule_on_the_cpu(name, schedule):
     check_on("cpu", name, schedule)
 
 
 @pytest.mark.gpu
-@STOCK
+@each_stock_schedule
 def test_stock_schedule_on_the_gpu(name, schedule):
     check_on("cuda", name, schedule)
 
@@ -39,7 +38,7 @@ VERSIONS = [("sm_75", True, False), ("sm_80", True, False), ("sm_90", False, Fal
 
 
 @pytest.mark.nvrtc
-@STOCK
+@each_stock_schedule
 def test_stock_schedule_compiles(name, schedule):
     check_compiles(name, schedule, "sm_90", True, False)
 
@@ -47,7 +46,7 @@ def test_stock_schedule_compiles(name, schedule):
 @pytest.mark.nvrtc
 @pytest.mark.usefixtures("quick_compiler")
 @pytest.mark.parametrize(("arch", "vector", "wide"), VERSIONS)
-@STOCK
+@each_stock_schedule
 def test_every_version_compiles(name, schedule, arch, vector, wide):
     check_compiles(name, schedule, arch, vector, wide)
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import lower_stock, schedule_stock
 from tests.support.stored import as_called
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit
@@ -94,7 +95,7 @@ def test_opencl_text_is_as_reviewed(name, schedule, golden):
     golden(emit(lower(schedule_stock(name, schedule).tree), "opencl"), f"{name}_{schedule}.cl")
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases())
+@each_stock_schedule
 def test_text_is_tidy(name, schedule):
     for vector in (True, False):
         text = emit(lower_stock(name, schedule, vector=vector), "cuda")
@@ -108,7 +109,7 @@ def test_text_is_tidy(name, schedule):
 
 @pytest.mark.nvrtc
 @pytest.mark.usefixtures("quick_compiler")
-@pytest.mark.parametrize(("name", "schedule"), cases())
+@each_stock_schedule
 def test_a_schedule_compiles_for_whole_tiles(name, schedule):
     """One of tensor cores on every architecture that has its instructions, another one on one."""
     from tilegen.backends.nvrtc import compile_text

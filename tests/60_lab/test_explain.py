@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.stock import cases, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import schedule_stock
 from tilegen.api import load
 from tilegen.backends import toolkit
 from tilegen.lab.explain import explain, explain_tree, stages_by_line
@@ -152,9 +153,9 @@ def test_every_line_of_a_schedule_has_its_row():
     assert steps[-1].milliseconds < steps[0].milliseconds / 1000
 
 
-@pytest.mark.parametrize("case", cases(), ids="-".join)
-def test_every_stock_schedule_is_explained(case):
-    found = schedule_stock(*case)
+@each_stock_schedule
+def test_every_stock_schedule_is_explained(name, schedule):
+    found = schedule_stock(name, schedule)
     sizes = power_sizes(found.kernel, {}, GPU_LIMITS)
     result = explain(found, sizes, compiled=False, last=True)
     assert result.steps[0].launches

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.support.stock import cases
+from tests.support.cover import each_stock_schedule
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import registry
@@ -112,7 +112,7 @@ def test_dots_are_an_ellipsis_or_three_points() -> None:
 # -- texts
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_the_text_of_a_schedule_gives_the_same_tree(name, schedule) -> None:
     kernel, _, short = schedule.rpartition(".")
     file = tilegen.load(name)

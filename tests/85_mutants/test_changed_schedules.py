@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.cover import each_stock_schedule
 from tests.support.mutants.changed_schedules import (
     FAULTS,
     FINE,
@@ -21,7 +22,7 @@ from tests.support.stock import cases
 WHOLE = {"row_sum.warps", "conv1d.shared", "transpose.swizzled"}
 
 
-@pytest.mark.parametrize(("name", "schedule"), cases(), ids=map(".".join, cases()))
+@each_stock_schedule
 def test_judge_and_proof_agree_on_changed_schedules(name, schedule):
     most = 0 if f"{name}.{schedule}" in WHOLE else 3
     results = of_schedule((cases().index((name, schedule)), most, False, ""))

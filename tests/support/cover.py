@@ -1,0 +1,77 @@
+"""A few stock schedules that have every feature of all of them: what the tests look at unless asked for the long ones.
+
+`features` says what is counted, `greedy_cover` picks the schedules. Which they are is stored in tests/golden/cover.txt;
+a long test computes them again (tests/35_schedule/test_stock_cover.py, which writes the file with --update-golden).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.stock import cases, lower_stock, schedule_stock
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Cast, Loop, Op, Stmt
+from tilegen.ir.walk import loops, walk
+
+STORED = Path(__file__).parents[1] / "golden" / "cover.txt"
+_WAYS = {f.name: f.default for f in fields(Loop) if f.type in ("bool", "int", "str") and f.name not in ("name", "step")}
+
+
+@cache
+def cover() -> frozenset[tuple[str, str]]:
+    """(file, schedule) of those that are stored."""
+    names = STORED.read_text().split()
+    return frozenset((name, schedule) for name, _, schedule in (line.partition(".") for line in names))
+
+
+def features(name: str, schedule: str) -> set[tuple[str, ...]]:
+    """Steps with their keywords, ways in which loops run, buffers, and what is in the lowered program."""
+    made = schedule_stock(name, schedule)
+    launches = lower_stock(name, schedule)
+    found = {("step", each.step.word, *sorted(k.name for k in each.step.keywords)) for each in made.stages if each.step}
+    for buffer in made.tree.buffers:
+        found.add(("buffer", buffer.space, buffer.dtype, "of a fragment" if buffer.fragment else ""))
+        found |= {("buffer", way) for way in ("joined", "pad", "panels", "pitch", "streamed") if getattr(buffer, way)}
+        if buffer.swizzle:
+            found.add(("swizzle", str(buffer.swizzle)))
+    for loop in loops(made.tree.body):
+        found |= {("loop", way) for way, usual in _WAYS.items() if getattr(loop, way) != usual and way != "kind"}
+        found.add(("loop", loop.kind))
+    found |= {("launches",)} if len(launches) > 1 else set()
+    for launch in launches:
+        found |= {("cluster",)} if launch.cluster else set()
+        for node in walk(launch.body):
+            found.add(("node", type(node).__name__))
+            match node:
+                case Affine():
+                    found |= {("index", type(atom).__name__) for atom, _ in node.terms}
+                case Op(name=operation, dtype=dtype):
+                    found.add(("operation", operation, dtype))
+                case Cast(arg=arg, dtype=dtype):
+                    found.add(("cast", arg.dtype, dtype))
+                case Stmt(reduce=str(reduce), value=value, atomic=atomic):
+                    found.add(("reduction", reduce, value.dtype, "atomic" if atomic else ""))
+    return found
+
+
+def greedy_cover() -> list[tuple[str, str]]:
+    """Always the schedule that has most of what is missing; of equals the one with the smallest program."""
+    has = {case: features(*case) for case in cases()}
+    size = {case: sum(1 for launch in lower_stock(*case) for _ in walk(launch.body)) for case in has}
+    missing, chosen = set().union(*has.values()), []
+    while missing:
+        chosen.append(max(has, key=lambda case: (len(has[case] & missing), -size[case])))
+        missing -= has[chosen[-1]]
+    return chosen
+
+
+def _listed(case: tuple[str, str]) -> pytest.ParameterSet:
+    return pytest.param(*case, id=".".join(case), marks=() if case in cover() else pytest.mark.long)
+
+
+# A test of every stock schedule, by its `name` and `schedule`: long, but for the cover.
+each_stock_schedule = pytest.mark.parametrize(("name", "schedule"), [_listed(case) for case in cases()])
