@@ -23,7 +23,7 @@ PRODUCT = """
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](A[i, k] * B[k, j])
 
-schedule small for gemm(TK=4, STAGES=3, R=2):
+schedule small for gemm(TK=4, STAGES=3, R=2) where STAGES > 0 and R > 0:
     tile(i, 8) -> bi, ti
     tile(j, 8) -> bj, tj
     tile(k, TK) -> ko, ki

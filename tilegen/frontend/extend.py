@@ -116,8 +116,18 @@ def _flat(
     else:
         found = _extend(declared, base, _stock_base(declared, base, by_name, stock))
     check_facts(found.facts, found.parameters)
+    _check_used(declared, found)
     known[name] = found
     return found
+
+
+def _check_used(declared: ScheduleDecl, flat: _Flat) -> None:
+    """Raises SourceError where the head has a parameter that no step and no fact speaks of."""
+    used = _words_of(flat.steps).union(*(fact.names() for fact in flat.facts))
+    for parameter in declared.parameters:
+        if parameter.name not in used:
+            near = did_you_mean(parameter.name, sorted(used))
+            raise SourceError(f"no step uses the parameter '{parameter.name}'", parameter.span, notes=near)
 
 
 def _stock_base(
@@ -148,7 +158,7 @@ def _stock_names_of(schedule: str, declared: ScheduleDecl, stock: StockSchedules
 
 def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
     steps = _change_steps(declared, base.text, inherited.steps)
-    used = {word for call in steps for word in _words((*call.arguments, *(k.value for k in call.keywords)))}
+    used = _words_of(steps)
     given = {p.name: p for p in declared.parameters}
     kept = [p for p in inherited.parameters if p.name in given or p.name in used]
     new = [p for p in declared.parameters if p.name not in {k.name for k in kept}]
@@ -166,6 +176,11 @@ def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:
     if given.candidates or given.default not in inherited.candidates:
         return given
     return replace(given, candidates=inherited.candidates)
+
+
+def _words_of(steps: Iterable[StepCall]) -> set[str]:
+    """The words in the arguments of steps."""
+    return {word for call in steps for word in _words((*call.arguments, *(k.value for k in call.keywords)))}
 
 
 def _words(arguments: Sequence[Argument]) -> Iterator[str]:
