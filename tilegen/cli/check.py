@@ -54,7 +54,9 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     from tilegen.lab.sizes import limits_of_check, sizes_to_check
 
     attempts = request.attempts(parse_point(fix, "--fix"))
-    trees = {name: each.tree for name, each in attempts.items() if not isinstance(each, TilegenError)}
+    applied = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
+    trees = {name: each.tree for name, each in applied.items()}
+    printing.print_remarks(applied)
     runs_on, every = engine(device), list(trees.values())
     request.check_sizes(every[0].kernel)
     sizes = sizes_to_check(every, request.sizes, limits_of_check(runs_on))
@@ -68,7 +70,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
         except KeyboardInterrupt:
             stopped = True
     if request.json_file:
-        origins = {n: origin_of(e) for n, e in attempts.items() if not isinstance(e, TilegenError)}
+        origins = {name: origin_of(each) for name, each in applied.items()}
         origin = {word: {n: each[word] for n, each in origins.items()} for word in ("parameters", "written")}
         found = {**origin, **environment_of(runs_on), **_json(checked, runs_on.name), "interrupted": stopped}
         printing.write_json(found, request.json_file)

@@ -255,6 +255,7 @@ def emit_command(
     if lines and target != "cuda":
         raise UsageError("--lines is for CUDA", notes=("no profiler reads the lines of OpenCL",))
     scheduled = request.one("emit", request.sizes)
+    printing.print_remarks({scheduled.core.name: scheduled})
     bits = wide or None  # without the flag, what the sizes need
     file = (output or f"{scheduled.kernel.name}.cu") if lines else None
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch, lines=file)

@@ -69,6 +69,7 @@ def compare_command(
         raise UsageError(f"{asked[0]} is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_point(fix, "--fix"), requests
     entries = _entries(requests, fixed)
+    printing.print_remarks({name: entry.applied for name, entry in entries.items() if entry.applied})
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
     sweep = _Sweep(entries, runs_on, fixed, unproved, errors, steady, tuned, predicts)

@@ -28,6 +28,7 @@ from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
+    from tilegen.api import Scheduled
     from tilegen.lab.compare import Comparison, Row
     from tilegen.lab.machine import Machine
 
@@ -105,6 +106,14 @@ def print_note(line: str | None) -> None:
     """Prints a line on standard error; nothing for None or an empty one."""
     if line:
         print(line, file=sys.stderr, flush=True)
+
+
+def print_remarks(schedules: Mapping[str, Scheduled]) -> None:
+    """Prints what is right in these, and hardly meant, on standard error; nothing of a kernel without a step."""
+    from tilegen.lab.remarks import remarks
+
+    for line in remarks((name, each.tree) for name, each in schedules.items() if len(each.stages) > 1):
+        print_note(f"note: {line}")
 
 
 def read_input() -> str:

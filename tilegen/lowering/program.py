@@ -289,7 +289,7 @@ class Launch:
         body: what each thread does.
         requires: facts on sizes under which the vector accesses are aligned; checked at launch.
         alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
-        needs: for each vector loop, which of these are its own.
+        needs: for each vector loop, which of these are its own; `dropped` has the steps that make none, and why.
         distributed: the launch with its copies dealt out to threads, still an ordinary tree.
         memory: the buffers of that tree.
         coordinates: each block and thread loop with its kind, in the order of their declaration; where several share an
@@ -322,6 +322,7 @@ class Launch:
     requires: tuple[Condition, ...] = ()
     alignment: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, Need] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
     wide: bool = False
     fitting: tuple[Condition, ...] = ()
     beyond: tuple[tuple[str, tuple[Affine, ...]], ...] = ()

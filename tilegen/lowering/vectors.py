@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.show import show_condition
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.grid import Need
 from tilegen.lowering.guards import IsImplied, Tests
@@ -35,6 +37,8 @@ class Needs:
         alignment: bytes that the address of a tensor must be a multiple of.
         loops: what each vector loop needs of these, where it needs anything.
         variables: the vector variables, as buffers of one dimension in the space "vector".
+        made: the vector loops that make vectors.
+        others: those that make none somewhere, though they may need anything, each with its step and the reason.
     """
 
     buffers: Mapping[str, Buffer]
@@ -45,6 +49,15 @@ class Needs:
     alignment: dict[str, int] = field(default_factory=dict)
     loops: dict[str, Need] = field(default_factory=dict)
     variables: dict[str, Buffer] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    others: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def of_launch(self) -> dict[str, Any]:
+        """The fields of a launch that say what its vectors need, and which steps make none anywhere."""
+        dropped = dict(pair for loop, pair in self.others.items() if loop not in self.made)
+        needed = {"requires": tuple(self.requires), "alignment": self.alignment, "needs": self.loops}
+        return {**needed, "dropped": dropped}
 
 
 def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
@@ -78,6 +91,9 @@ def _vectorize_loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
             if lanes.found:
                 lanes.commit()
                 return tuple(done)
+    if not lanes.loose:
+        step = loop.step.rpartition("; ")[2]
+        needs.others.setdefault(loop.name, (step, lanes.obstacle or "none of its accesses can be vectors"))
     return (replace(loop, kind="unrolled", body=vectorize(loop.body, needs)),)
 
 
@@ -93,18 +109,24 @@ def _tests_and_stmt(node: Spmd) -> tuple[Tests, Stmt | None]:
 
 @dataclass
 class _Lanes:
-    """The work on one vector loop: nothing of it counts before `commit`."""
+    """The work on one vector loop: nothing of it counts before `commit`.
+
+    Attributes:
+        obstacle: the first thing that kept an access from being a vector.
+    """
 
     lane: str
     width: int
     needs: Needs
     found: bool = False
+    obstacle: str = ""
     requires: list[Condition] = field(default_factory=list)
     alignment: dict[str, int] = field(default_factory=dict)
     variables: dict[str, Buffer] = field(default_factory=dict)
     loaded: dict[tuple[Tests, str, tuple[Affine, ...]], str] = field(default_factory=dict)
 
     def commit(self) -> None:
+        self.needs.made.add(self.lane)
         self.needs.requires += [c for c in self.requires if c not in self.needs.requires]
         for name, by in self.alignment.items():
             self.needs.alignment[name] = max(by, self.needs.alignment.get(name, 1))
@@ -117,24 +139,33 @@ class _Lanes:
     def loose(self) -> bool:
         return self.lane in self.needs.loose
 
+    def _obstruct(self, why: str) -> None:
+        self.obstacle = self.obstacle or why
+
     # -- guards: all lanes inside, or all outside
 
     def whole(self, guard: Tests) -> Tests | None:
         """`guard` for all lanes at once, or None where lanes can differ."""
         tests: Tests = ()
         for test in guard:
-            factor = test.value.coefficient(self.lane)
-            if not test.value.linear_in(self.lane) or abs(factor) > 1 or (factor and test.equal):
+            found = self._whole(test)
+            if found is None:
+                self._obstruct(f"the test {show_condition(test)} can hold for a part of its elements")
                 return None
-            if factor == 0:
-                tests += (test,)
-                continue
-            # r - v >= 0 for all v < W or for none: r + 1 is a multiple of W. v + r >= 0: r is one.
-            rest = test.value - var(self.lane) * factor
-            if not self._is_multiple(rest + 1 if factor < 0 else rest):
-                return None
-            tests += (Condition(rest - (self.width - 1) if factor < 0 else rest),)
+            tests += (found,)
         return tests
+
+    def _whole(self, test: Condition) -> Condition | None:
+        factor = test.value.coefficient(self.lane)
+        if not test.value.linear_in(self.lane) or abs(factor) > 1 or (factor and test.equal):
+            return None
+        if factor == 0:
+            return test
+        # r - v >= 0 for all v < W or for none: r + 1 is a multiple of W. v + r >= 0: r is one.
+        rest = test.value - var(self.lane) * factor
+        if not self._is_multiple(rest + 1 if factor < 0 else rest):
+            return None
+        return Condition(rest - (self.width - 1) if factor < 0 else rest)
 
     def _is_multiple(self, value: Affine) -> bool:
         """True if `value` is a multiple of the width, given what is required of the sizes."""
@@ -244,6 +275,10 @@ class _Lanes:
         return None if tests is None else tuple(c for c in tests if not self.needs.is_implied(c, known))
 
     def _reads(self, load: Load) -> bool:
+        if load.fallback is not None:
+            self._obstruct(
+                f"its reads of '{load.buffer}' have an else, and only a copy to memory with else 0 can be a vector"
+            )
         return load.fallback is None and self._fits(Access(load.buffer, load.index))
 
     def _fits(self, access: Access) -> bool:
@@ -265,6 +300,7 @@ class _Lanes:
         rows = any(i != const(0) for i in outer)
         if not self._is_multiple(fastest - var(self.lane)) or (rows and not self._is_multiple(row)):
             self.requires = before
+            self._obstruct(f"it does not begin at multiples of {self.width} in '{access.buffer}'")
             return False
         self.found = True
         if buffer.space == "global":

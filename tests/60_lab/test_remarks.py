@@ -1,0 +1,77 @@
+"""What commands say of schedules that are right, and hardly meant."""
+
+import pytest
+
+from tests.support.stock import cases, schedule_stock
+from tests.support.written import tree_from
+from tilegen.cli import run
+from tilegen.lab.remarks import remarks
+
+TWO = """
+kernel two(X: f32[N]) -> Y: f32[N], Z: f32[N]:
+    Y[i] = 2 * X[i]
+    Z[i] = Y[i] + 1
+
+schedule s for two(T=64):
+    blocks(Y.i, T) -> b, t
+"""
+ALONE = "s: two_Z runs on one thread: no loop of this launch is bound"
+ELSE = """
+kernel shifted(X: f32[N]) -> Y: f32[N]:
+    Y[i] = (X[i - 4] else -1)
+
+schedule s for shifted():
+    tile(i, 32) -> b, t
+    tile(t, 4) -> t, v
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(X, at=t, vector=4)
+"""
+TRIANGLE = """
+kernel lower_part(X: f32[M, N]) -> Y: f32[M, N]:
+    Y[i, j] = X[i, j] for j <= i
+
+schedule s for lower_part():
+    tile(j, 4) -> b, v
+    vectorize(v)
+    bind(i, block.x)
+"""
+CASES = {
+    "one thread": (TWO, [ALONE]),
+    "one iteration": (TWO.replace("Z: f32[N]", "Z: f32[1]").replace("Z[i] = Y[i] + 1", "Z[i] = 1"), []),
+    "else": (
+        ELSE,
+        [
+            "s: cache_register(X, at=t, vector=4) makes no vectors: its reads of 'X' have an else, and only a copy to "
+            "memory with else 0 can be a vector"
+        ],
+    ),
+    "without else": (ELSE.replace("X[i - 4] else -1", "X[i]"), []),
+    "triangle": (
+        TRIANGLE,
+        ["s: vectorize(v) makes no vectors: the test b*4 + v <= i can hold for a part of its elements"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_hardly_meant_is_said_with_its_reason(case):
+    text, said = CASES[case]
+    assert (
+        remarks([("s", tree_from(text.replace("blocks(Y.i, T) -> b, t", "bind(Y.i, block.x)").replace("(T=64)", "")))])
+        == said
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["emit"], ["check", "--size", "N=5"], ["compare", "--size", "N=5", "--device", "cpu"]]
+)
+def test_commands_say_it(words, tmp_path, capsys):
+    (tmp_path / "two.tg").write_text(TWO)
+    assert run([words[0], str(tmp_path / "two.tg"), *words[1:]]) == 0
+    assert f"note: {ALONE}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gemm", "softmax", "total"])
+def test_nothing_is_said_of_stock_schedules(name):
+    assert remarks((s, schedule_stock(n, s).tree) for n, s in cases() if n == name) == []
