@@ -326,9 +326,11 @@ class Scheduled(Steps, Studies):
         Raises:
             DeviceError: `arch` lacks an instruction that the text uses.
             UsageError: there is no such language, or no such architecture.
+            SourceError: an instruction of one's own cannot be assembled; where there is no assembler, the head says so.
             ProofError: the text would be unproved, and that was not allowed.
         """
         from tilegen.backends.architectures import require_instructions
+        from tilegen.backends.assembled import assemble, unassembled_note
         from tilegen.backends.text import emit
         from tilegen.lowering import lower
         from tilegen.proof import demand, prove
@@ -340,7 +342,9 @@ class Scheduled(Steps, Studies):
             require_instructions(launches, arch)
         proof = prove(self.tree.kernel, launches, self.tree.reassociated)
         demand(proof, self.kernel.name, unproved=unproved)
-        title = self.core.title if proof.verdict == "proved" else f"{self.core.title}\n{proof.verdict}"
+        remarks = [proof.verdict] * (proof.verdict != "proved")
+        remarks += [unassembled_note(assemble(launches))] if language == "cuda" else []
+        title = "\n".join(filter(None, [self.core.title, *remarks]))
         if lines and language == "cuda":
             from tilegen.backends.line_directives import emit_with_places
 

@@ -13,8 +13,8 @@ from tilegen.backends.text import emit
 from tilegen.backends.text.helpers import _CUDA, _OPENCL
 from tilegen.backends.text.names import names_of
 from tilegen.errors import SourceError
+from tilegen.ir.reserved_words import fresh, means
 from tilegen.lowering import lower
-from tilegen.lowering.reserved_words import fresh, means
 
 NASTY = re.findall(
     r"\w+",

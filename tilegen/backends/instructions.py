@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 from tilegen.ir.instructions import (
@@ -15,6 +16,7 @@ from tilegen.ir.instructions import (
     SharedMatrix,
     SharedRows,
 )
+from tilegen.ir.reserved_words import fresh
 
 # Of a lane's registers: their C type and the constraint of inline PTX. Smaller elements share unsigned ones.
 REGISTERS = {"f32": ("float", "f"), "f64": ("double", "d"), "i32": ("int", "r"), "i64": ("long long", "l")}
@@ -26,9 +28,9 @@ def device_function(instruction: Instruction) -> str:
 
     Of an operand in shared memory it takes the address that the lane gives; a line says of which row.
     """
-    output = instruction.equation.target
-    parameters = [_parameter(o, constant=o.operand.name != output) for o in output_first(instruction)]
-    numbers, written, read = _number_operands(instruction)
+    output, arrays = instruction.equation.target, _names_of_registers(instruction)
+    parameters = [parameter(o, constant=o.operand.name != output) for o in output_first(instruction)]
+    numbers, written, read = _number_operands(instruction, arrays)
     text = instruction.ptx.replace("%", "%%").replace("\\", "\\\\")
     text = PLACEHOLDER.sub(lambda match: numbers[match[1]], text)
     lists = [", ".join(written), ", ".join(read)]
@@ -39,19 +41,37 @@ def device_function(instruction: Instruction) -> str:
         f"{''.join(map(_row_line, row_operands(instruction)))}"
         f"static __device__ __forceinline__ void {instruction.name}({', '.join(parameters)})\n"
         "{\n"
-        f"{''.join(_packed_registers(instruction))}"
+        f"{''.join(_packed_registers(instruction, arrays))}"
         f"    asm volatile({_in_lines(text)}\n" + "\n".join(f"        : {each}".rstrip() for each in lists) + ");\n"
         "}\n"
     )
 
 
-def _packed_registers(instruction: Instruction) -> Iterator[str]:
+def _names_of_registers(instruction: Instruction) -> dict[str, str]:
+    """The array of the registers of each operand in registers: its own, or another name where elements share them."""
+    taken = {layout.operand.name for layout in instruction.operands}
+    names = [fragment.operand.name for fragment in instruction.fragments]
+    packed = [fragment.operand.dtype not in REGISTERS for fragment in instruction.fragments]
+    return {name: fresh(f"{name}_registers", taken) if own else name for name, own in zip(names, packed, strict=True)}
+
+
+def _packed_registers(instruction: Instruction, names: Mapping[str, str]) -> Iterator[str]:
     """The registers of each operand whose elements share them."""
-    for fragment in instruction.fragments:
-        name = fragment.operand.name
-        if fragment.operand.dtype not in REGISTERS:
-            kind = f"{'' if name == instruction.equation.target else 'const '}{PACKED[0]}*"
-            yield f"    {kind} {name}_registers = static_cast<{kind}>({name});\n"
+    for operand, array in names.items():
+        if array != operand:
+            kind = f"{'' if operand == instruction.equation.target else 'const '}{PACKED[0]}*"
+            yield f"    {kind} {array} = static_cast<{kind}>({operand});\n"
+
+
+def _mark_of_output(instruction: Instruction) -> str:
+    """The mark of what is written: it has registers of its own where an input is read behind the first write."""
+    *inputs, output = (layout.operand.name for layout in instruction.operands)
+    steps = instruction.ptx.split(";")
+    writes = [at for at, step in enumerate(steps) if f"{{{output}}}" in step]
+    reads = [at for at, step in enumerate(steps) if any(f"{{{name}}}" in step for name in inputs)]
+    jumps = re.search(r"\bbra\b", instruction.ptx) is not None
+    apart = jumps or min(writes) < max(reads, default=0)
+    return ("+" if instruction.accumulates else "=") + "&" * apart
 
 
 def _in_lines(text: str) -> str:
@@ -86,7 +106,8 @@ def output_first(instruction: Instruction) -> tuple[Layout, ...]:
     return (output, *inputs)
 
 
-def _parameter(operand: Layout, constant: bool) -> str:
+def parameter(operand: Layout, constant: bool) -> str:
+    """An operand as a parameter: the registers of a lane, its address in shared memory, or a descriptor."""
     if isinstance(operand, SharedMatrix):
         return f"unsigned long long {operand.operand.name}"
     registers = isinstance(operand, Fragment) and operand.operand.dtype in REGISTERS
@@ -98,7 +119,7 @@ def row_operands(instruction: Instruction) -> tuple[SharedRows, ...]:
     return tuple(operand for operand in instruction.operands if isinstance(operand, SharedRows))
 
 
-def _number_operands(instruction: Instruction) -> tuple[dict[str, str], list[str], list[str]]:
+def _number_operands(instruction: Instruction, names: Mapping[str, str]) -> tuple[dict[str, str], list[str], list[str]]:
     """What stands for each operand in the text; then what is written and what is read, in the order of their numbers.
 
     Registers of the output are written. An address is read, whatever is done in memory.
@@ -106,7 +127,7 @@ def _number_operands(instruction: Instruction) -> tuple[dict[str, str], list[str
     texts: dict[str, str] = {}
     written: list[str] = []
     read: list[str] = []
-    mark = "+" if instruction.accumulates else "="
+    mark = _mark_of_output(instruction)
     for operand in output_first(instruction):
         name, first = operand.operand.name, len(written) + len(read)
         if isinstance(operand, SharedMatrix):
@@ -118,7 +139,7 @@ def _number_operands(instruction: Instruction) -> tuple[dict[str, str], list[str
             read.append(f'"r"((unsigned)__cvta_generic_to_shared({name}))')
             continue
         texts[name] = "{" + ", ".join(f"%{first + r}" for r in range(operand.words)) + "}"
-        values = _register_values(instruction, operand)
+        values = _register_values(instruction, operand, names[name])
         if name == instruction.equation.target:
             written += [f'"{mark}{constraint}"({value})' for constraint, value in values]
         else:
@@ -126,11 +147,10 @@ def _number_operands(instruction: Instruction) -> tuple[dict[str, str], list[str
     return texts, written, read
 
 
-def _register_values(instruction: Instruction, fragment: Fragment) -> list[tuple[str, str]]:
+def _register_values(instruction: Instruction, fragment: Fragment, array: str) -> list[tuple[str, str]]:
     """The constraint and the value of each register of an operand."""
     name = fragment.operand.name
     _, constraint = REGISTERS.get(fragment.operand.dtype, PACKED)
-    array = name if fragment.operand.dtype in REGISTERS else f"{name}_registers"
     values = [f"{array}[{r}]" for r in range(fragment.words)]
     if constraint != "f" or not (instruction.is_copy or instruction.format_of(name) in FORMATS):
         return [(constraint, value) for value in values]

@@ -17,7 +17,7 @@ from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_o
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
-from tilegen.errors import LimitError, ProofError, TilegenError, WrongResult
+from tilegen.errors import LimitError, ProofError, SourceError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
 from tilegen.ir.tolerance import tolerance_of
 
@@ -122,15 +122,20 @@ def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Ch
             trials = (*found.trials, *check(compiled, [case]))
             yield (found := replace(found, proof=compiled.verdict, trials=trials))
         yield replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
-    except (WrongResult, ProofError, LimitError) as error:
+    except (WrongResult, ProofError, LimitError, SourceError) as error:
         yield replace(found, trials=(), error=error)
 
 
 def _needs(compiled: Program) -> str:
-    """What a GPU has to be for the CUDA program: `needs sm_80 or later`; nothing if it may be any."""
+    """What a GPU has to be for the CUDA program: `needs sm_80 or later`; nothing if it may be any.
+
+    Raises SourceError where an instruction cannot be assembled.
+    """
     from tilegen.backends.architectures import features_of, instructions_of, needed_lines
+    from tilegen.backends.assembled import assemble, unassembled_note
 
     launches = compiled.cuda.launches(compiled.cuda.main()[0])
+    printing.print_note(unassembled_note(assemble(launches)))
     most, *_ = (*needed_lines(instructions_of(launches), features_of(launches)), "")
     return most.partition(":")[0]
 

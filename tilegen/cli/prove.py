@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen import api
+from tilegen.backends.assembled import assemble, unassembled_note
 from tilegen.backends.record import Record
 from tilegen.backends.text_versions import TextVersions
 from tilegen.cli import printing
@@ -63,6 +64,7 @@ def _prove_versions(each: api.Scheduled) -> tuple[dict[str, Proof], float]:
     """The proofs of all versions of a program by their names, and the milliseconds that they took."""
     texts = TextVersions(each.tree, "cuda", Record())
     versions = texts.main()
+    printing.print_note(unassembled_note(assemble(texts.launches(versions[0]))))
     start = perf_counter()
     proofs = [texts.proof(version) for version in versions]
     milliseconds = (perf_counter() - start) * 1e3

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
+from tilegen.backends.architectures import instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
+from tilegen.ir.reserved_words import fresh
 from tilegen.lowering import Launch, fits
 from tilegen.lowering.integers import elements, shapes
-from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.specialized import with_whole_rings
 from tilegen.poly import Facts
 
@@ -205,7 +206,7 @@ def _without_notes(launch: Launch) -> str:
 def _share_texts(found: Sequence[Version], tree: Tree) -> tuple[Version, ...]:
     """The versions, their launches named after them; a text that two have in common has one name."""
     names: dict[str, Launch] = {}
-    taken: set[str] = set()
+    taken = {each.name for version in found for each in instructions_of(version.launches)}
     out = []
     for version in found:
         launches = []

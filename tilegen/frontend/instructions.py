@@ -29,6 +29,7 @@ from tilegen.ir.instructions import (
     SharedRows,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
+from tilegen.ir.reserved_words import fresh
 
 _LINES = "an instruction has one equation, one line 'A[i, k] in lane ..., register ...' for each operand, and one 'ptx'"
 
@@ -60,6 +61,7 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
         decl.doc,
         decl.text,
         span=decl.name.span,
+        ptx_span=decl.ptx.span,
     )
 
 
@@ -128,7 +130,11 @@ class InstructionsOf(Mapping[str, Instruction]):
 
 
 def _check_machine(decl: s.InstructionDecl) -> None:
-    """Raises SourceError for a unit or an architecture that there is not."""
+    """Raises SourceError for a unit or an architecture that there is not, and for a name that no text can have."""
+    operands = (operand.param.name for operand in decl.operands)
+    for word, entry in ((decl.name, True), *((name, False) for name in operands)):
+        if fresh(word.text, set(), entry=entry) != word.text:
+            raise SourceError(f"'{word.text}' has a meaning in CUDA or OpenCL; take another name", word.span)
     unit, arch = decl.unit, decl.arch
     if unit.text not in UNITS:
         notes = did_you_mean(unit.text, list(UNITS)) or (f"what runs an instruction is: {', '.join(UNITS)}",)
@@ -136,6 +142,10 @@ def _check_machine(decl: s.InstructionDecl) -> None:
     if decl.protocol and decl.protocol.text not in PROTOCOLS:
         notes = did_you_mean(decl.protocol.text, list(PROTOCOLS)) or (f"known is {', '.join(PROTOCOLS)}",)
         raise SourceError(f"nothing waits by '{decl.protocol.text}'", decl.protocol.span, notes=notes)
+    if decl.protocol and (unit.text, arch.text) != PROTOCOLS[decl.protocol.text]:
+        text = f"waits by {decl.protocol.text} are for a {' of '.join(PROTOCOLS[decl.protocol.text])} alone"
+        note = "an instruction that has ended when its lanes go on says nothing of waits"
+        raise SourceError(text, decl.protocol.span, notes=(note,))
     known, other = (ARCHITECTURES, SPECIFIC_ARCHITECTURES)[:: 1 if decl.and_later else -1]
     if arch.text in known:
         return
@@ -301,6 +311,9 @@ def _one_of(numbers: list[int]) -> str:
 
 def _check_ptx(decl: s.InstructionDecl, operands: tuple[Layout, ...]) -> None:
     """Raises SourceError unless the text names the operands, all of them and no other, and addresses as `[{S}]`."""
+    if "wgmma.mma_async" in decl.ptx.text and not decl.protocol:
+        notes = ("its lanes go on while it runs: write 'waits by wgmma'",)
+        raise SourceError("the text starts what nothing waits for", decl.ptx.span, notes=notes)
     named = set()
     shared = {rows.operand.name for rows in operands if isinstance(rows, SharedRows)}
     for match in PLACEHOLDER.finditer(decl.ptx.text):

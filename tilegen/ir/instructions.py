@@ -41,11 +41,12 @@ ROW_BYTES = 16
 PIECES = (128, 64, 32)
 """The bytes of a row of an operand with a descriptor that lie side by side, but for their swizzle: a power of two."""
 
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""An operand's name in the text of an instruction."""
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+"""An operand's name in the text of an instruction. Other braces are PTX's own: a scope, or a list of registers."""
 
-PROTOCOLS = ("wgmma",)
-"""How the lanes wait for instructions that run on while they go on: by a word of the text's dialect."""
+PROTOCOLS = {"wgmma": ("warpgroup", "sm_90a")}
+"""How the lanes wait for instructions that run on while they go on: by a word of the text's dialect. It is for one unit
+and one architecture."""
 
 Point = tuple[int, ...]
 
@@ -232,6 +233,7 @@ class Instruction:
     doc: str = field(default="", compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
+    ptx_span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def equation(self) -> Equation:

@@ -8,6 +8,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
+from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
 from tilegen.lowering.batches import align_described, complete_batches, with_fences
@@ -43,7 +44,6 @@ from tilegen.lowering.program import Barrier, Declare, Launch, Spmd, distributed
 from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
-from tilegen.lowering.reserved_words import fresh
 from tilegen.lowering.roles import Roles
 from tilegen.lowering.running import without_dead
 from tilegen.lowering.specialized import split_roles, with_whole_rings, without_idle_producers
@@ -258,7 +258,7 @@ def _launch_names(tree: Tree) -> list[str]:
     They are the entry points of the text, so that none of them is a word that has a meaning there.
     """
     parts = [""] if len(tree.body) == 1 else [f".{_main(node)}" for node in tree.body]
-    taken: set[str] = set()
+    taken = {loop.performed.instruction.name for loop in loops(tree.body) if loop.performed}
     return [fresh(f"{tree.kernel.name}{part}", taken, entry=True) for part in parts]
 
 

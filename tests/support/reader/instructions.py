@@ -17,9 +17,9 @@ from tilegen.lowering.memory import bytes_of
 _FUNCTION = re.compile(
     r"^static __device__ __forceinline__ void (\w+)\(([^{]*)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL
 )
-_PACKED = re.compile(r" *(const )?unsigned\* (\w+)_registers = static_cast<(const )?unsigned\*>\((\w+)\);\n")
+_PACKED = re.compile(r" *(const )?unsigned\* (\w+) = static_cast<(const )?unsigned\*>\((\w+)\);\n")
 _ASM = re.compile(r' *asm volatile\(((?:"[^"]*"\s*)+)\n *:(.*?)\n *:(.*?)(?:\n *:(.*?))?\);\n', re.DOTALL)
-_OPERAND = re.compile(r'"([=+]?\w)"\(((?:[^()]|\([^()]*\))*)\)')
+_OPERAND = re.compile(r'"([=+]?&?\w)"\(((?:[^()]|\([^()]*\))*)\)')
 _REGISTER = re.compile(r"(?:reinterpret_cast<unsigned&>\(|__float_as_uint\()?(\w+)\[(\d+)\]\)?")
 _DESCRIPTOR = re.compile(r"\w+")
 _ADDRESS = re.compile(r"\(unsigned\)__cvta_generic_to_shared\((\w+)\)")
@@ -42,7 +42,7 @@ def warp_functions(text):
     """The functions with inline PTX of a text, by name. Raises Mismatch for one that cannot be read."""
     found = {}
     for name, parameters, body in _FUNCTION.findall(text):
-        packed = {f"{array}_registers": pointer for _, array, _, pointer in _PACKED.findall(body)}
+        packed = {array: pointer for _, array, _, pointer in _PACKED.findall(body)}
         asm = _ASM.fullmatch(_PACKED.sub("", body))
         if asm is None:
             raise Mismatch(f"the body of {name}")
@@ -161,6 +161,9 @@ def check_function(function, instruction):
     same(function.ptx, wanted, f"the PTX of {function.name}")
     mark = "+" if instruction.accumulates else "="
     target = output.operand.name
+    # Registers that are written ahead of a step that reads an input may not be those of the input.
+    behind = instruction.ptx.partition(f"{{{target}}}")[2].partition(";")[2]
+    mark += "&" * any(f"{{{o.operand.name}}}" in behind for o in inputs)
     written = tuple((mark + letter, name, word) for letter, name, word in constraints[target] if name not in shared)
     same(function.written, written, f"what {function.name} writes")
     read = [each for o in (output, *inputs) for each in constraints[o.operand.name]]

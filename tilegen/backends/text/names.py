@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.reserved_words import fresh, means
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, StartRing
 from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
-from tilegen.lowering.reserved_words import fresh, means
 
 _NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
