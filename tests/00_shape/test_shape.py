@@ -51,6 +51,7 @@ DOORS = {
     "pygments": "tilegen/cli",
     "rich": "tilegen/cli",
     "optuna": "tilegen/tune",
+    "pebble": "tilegen/tune",
     "distributed": "tilegen/tune",
 }
 

@@ -77,7 +77,7 @@ def test_with_a_driver_the_extra_is_of_its_version(machine):
 
 
 def test_a_whole_machine_lacks_nothing(machine):
-    packages = ["cupy-cuda13x", "nvidia-ml-py", "torch", "jinja2", "matplotlib", "plotly", "optuna", "scipy"]
+    packages = ["cupy-cuda13x", "nvidia-ml-py", "torch", "jinja2", "matplotlib", "plotly", "pebble", "optuna", "scipy"]
     packages += ["distributed", "nbclient", "ipykernel"]
     found = machine(driver=(13, 0), compiler=(13, 5), headers=13050, packages=packages, gpu=None)
     found.pop("OpenCL")

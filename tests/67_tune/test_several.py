@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,11 +20,9 @@ from tilegen.lab.record_files import read_records
 from tilegen.tune.measure import alone_on
 from tilegen.tune.session import visible_gpus
 from tilegen.tune.space import Candidate
-from tilegen.tune.station import Limits, Local, Station
-from tilegen.tune.task import Task
+from tilegen.tune.station import Limits, Station
+from tilegen.tune.tuning import Tuning
 
-COMMAND = (str(Path(fake_gpus.__file__)),)
-TASK = Task("k", {"s": ""}, {}, {}, "cuda")
 TEXT = """\
 kernel scale(A: f32[N]) -> B: f32[N]:
     B[i] = 2 * A[i]
@@ -35,16 +34,23 @@ schedule s for scale(T=8 in {4, 8, 16, 32, 64, 128}):
 """
 
 
-def test_each_gpu_times_one_candidate_at_a_time_and_all_work_at_once(tmp_path, monkeypatch) -> None:
+@pytest.fixture
+def two_gpus(tmp_path, monkeypatch):
+    """A station with two GPUs, which writes to a log what they have timed."""
     monkeypatch.setenv("FAKE_GPUS_LOG", str(tmp_path / "log"))
-    station = Station("cuda", ["0", "GPU-b"], preparers=3, command=COMMAND)
-    local = Local(station, TASK)
-    try:
-        assert station.find_device().name == "a fake GPU"
-        asked = [local.submit(Candidate("s", (("T", n),)), None) for n in range(12)]
-        outcomes = [each.result(30) for each in asked]
-    finally:
-        local.close()
+    station = Station("cuda", ["0", "GPU-b"], preparers=3, work=fake_gpus.answer)
+    yield station
+    station.close()
+
+
+def candidate(number: int) -> Candidate:
+    return Candidate("s", (("T", number),))
+
+
+def test_each_gpu_times_one_candidate_at_a_time_and_all_work_at_once(two_gpus, tmp_path) -> None:
+    assert two_gpus.find_device().name == "a fake GPU"
+    asked = [two_gpus.submit(candidate(n), None) for n in range(1, 13)]
+    outcomes = [each.result(60) for each in asked]
     assert all(each.state == "measured" for each in outcomes)
     spans = defaultdict(list)
     for line in (tmp_path / "log").read_text().splitlines():
@@ -57,8 +63,38 @@ def test_each_gpu_times_one_candidate_at_a_time_and_all_work_at_once(tmp_path, m
     assert any(a[0] < b[1] and b[0] < a[1] for a, b in pairs)
 
 
-def test_gpus_that_differ_are_refused(monkeypatch) -> None:
-    station = Station("cuda", ["0", "other"], command=COMMAND)
+def test_what_two_gpus_are_at_when_a_run_is_over_is_given_up_and_the_rest_kept(two_gpus, tmp_path, monkeypatch) -> None:
+    log, kept = tmp_path / "log", []
+    good, hanging = [candidate(n) for n in (8, 4, 16)], [candidate(0)] * 5
+
+    def ask() -> Candidate | None:
+        return good.pop() if good else hanging.pop() if hanging and len(kept) == 3 else None
+
+    def clock() -> float:
+        """The budget is spent when both GPUs hang, and candidates wait for them."""
+        return monotonic() + 1e6 * (log.read_text().count("hangs") == 2 if log.exists() else False)
+
+    monkeypatch.setattr("tilegen.tune.tuning.monotonic", clock)
+    search = SimpleNamespace(ask=ask, tell=lambda *told: None)
+    tuning = Tuning(search, two_gpus, [candidate(8)], 1e5, kept.append)
+    tuning.run()
+    assert all(each.state == "measured" for each in kept)
+    assert set(tuning.together) == {candidate(8), candidate(4), candidate(16)}
+    assert not tuning.note
+
+
+def test_behind_a_fault_a_gpu_is_used_by_another_process(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("FAKE_GPUS_LOG", str(tmp_path / "log"))
+    station = Station("cuda", ["0"], preparers=1, work=fake_gpus.answer)
+    good, bad = candidate(8), Candidate("faults", candidate(8).parameters)
+    first, second, fault, third = [station.evaluate(each, None) for each in (good, good, bad, good)]
+    station.close()
+    assert first.message == second.message == fault.message != third.message
+    assert (fault.state, third.state) == ("fault", "measured")
+
+
+def test_gpus_that_differ_are_refused() -> None:
+    station = Station("cuda", ["0", "other"], work=fake_gpus.answer)
     with pytest.raises(UsageError, match="times of different devices") as caught:
         station.find_device()
     assert "they are a fake GPU, another fake GPU" in caught.value.notes[0]

@@ -16,7 +16,7 @@ from tilegen import api
 from tilegen.lab.record_files import read_records
 from tilegen.tune.children import ChildLost, Pool
 from tilegen.tune.session import Session, Wish
-from tilegen.tune.station import Limits
+from tilegen.tune.station import Limits, Station
 
 # U is what poisons; it changes nothing of the kernel itself.
 TEXT = """\
@@ -29,12 +29,11 @@ schedule s for scale(T=8 in {8, 16, 32, 64}, U=1 in {1, 2, 3, 4, 5, 101, 102, 10
     bind(b, block.x)
     bind(t, thread.x)
 """
-COMMAND = (str(Path(poisoned.__file__)),)
 
 
 def session(tmp_path: Path, device: str, **given: tuple[int, ...]) -> Session:
     file, limits = api.load(TEXT), Limits(seconds=3.0 if device == "cpu" else 15.0, memory=8e9)
-    wish = Wish(budget=300.0, search="random", seed=4, device=device, limits=limits, command=COMMAND)
+    wish = Wish(budget=300.0, search="random", seed=4, device=device, limits=limits, work=poisoned.answer)
     return Session(file.kernel(), file.schedules, tmp_path / "run.jsonl", given=given, sizes={"N": 256}, wish=wish)
 
 
@@ -65,67 +64,89 @@ def test_a_fifth_of_poisoned_candidates_is_survived_on_a_gpu(tmp_path) -> None:
     survive(tmp_path, "cuda")
 
 
-# -- limits of one process, with small programs in place of a candidate's
+# -- limits of one process, with words in place of candidates
 
-SERVE = """\
-import os, sys, time
-from multiprocessing.connection import Connection
-pipe = Connection(int(sys.argv[1]))
-pipe.send("ready")
-held = []
-while True:
-    what = pipe.recv()
-    if what == "sleep": time.sleep(60)
-    if what == "take": held.append(bytearray(os.urandom(1)) * 10**9); time.sleep(60)
-    if what == "end": sys.exit("I have had enough")
-    pipe.send(what)
-"""
 MEMORY = 4e8
 
 
-def ask(pool: Pool, what: str, seconds: float = 20.0) -> str:
+@pytest.fixture
+def pool(tmp_path):
+    made = Pool(1, poisoned.serve, {"MINE": "1"}, MEMORY, str(tmp_path))
+    yield made
+    made.close()
+
+
+def ask(pool: Pool, what: str, seconds: float = 60.0) -> object:
     """The answer, or what the child was lost by."""
     try:
-        return str(pool.ask(what, seconds))
+        return pool.ask(what, seconds=seconds)
     except ChildLost as lost:
         return f"{lost.state}: {lost.message}"
 
 
-def test_a_lost_child_is_replaced() -> None:
-    pool = Pool(("-c", SERVE), [{}], MEMORY)
-    try:
-        assert ask(pool, "one") == "one"
-        assert ask(pool, "sleep", 0.3) == "time: it took more than 0.3 s"
-        assert ask(pool, "two") == "two"
-        if Path("/proc/self/statm").exists():
-            assert ask(pool, "take") == "memory: it took more than 0.4 GB of memory"
-        assert ask(pool, "end") == "killed: its process ended with 1: I have had enough"
-        assert ask(pool, "three") == "three"
-    finally:
-        pool.close()
+def test_a_lost_child_is_replaced(pool) -> None:
+    assert ask(pool, "one") == "one"
+    assert ask(pool, "sleep", 0.3) == "time: it took more than 0.3 s"
+    assert ask(pool, "two") == "two"
+    if Path("/proc/self/statm").exists():
+        assert ask(pool, "take") == "memory: it took more than 0.4 GB of memory"
+    assert ask(pool, "end") == "killed: its process ended with 3: I have had enough"
+    assert ask(pool, "abort") == "killed: its process was ended by SIGABRT"
+    assert ask(pool, "three") == "three"
 
 
-def test_a_child_that_is_killed_from_outside_costs_its_candidate() -> None:
-    pool, found = Pool(("-c", SERVE), [{}], MEMORY), []
-    try:
-        assert ask(pool, "one") == "one"
-        waiting = Thread(target=lambda: found.append(ask(pool, "sleep")))
-        waiting.start()
-        time.sleep(0.2)
-        (child,) = pool._alive
-        os.kill(child.pid, signal.SIGKILL)
-        waiting.join(5)
-        assert found == ["killed: its process was ended by SIGKILL"]
-        assert ask(pool, "two") == "two"
-    finally:
-        pool.close()
-    assert not is_running(child.pid)
+def test_a_child_that_is_killed_from_outside_costs_its_candidate(pool) -> None:
+    child, found = ask(pool, "pid"), []
+    waiting = Thread(target=lambda: found.append(ask(pool, "sleep")))
+    waiting.start()
+    time.sleep(0.5)
+    os.kill(child, signal.SIGKILL)
+    waiting.join(60)
+    assert found == ["killed: its process was ended by SIGKILL"]
+    assert not is_running(child)
+    assert ask(pool, "two") == "two"
 
 
-def test_a_child_that_does_not_start_is_told() -> None:
-    pool = Pool(("-c", "import sys; sys.exit('no library')"), [{}], MEMORY)
-    assert ask(pool, "one") == "killed: its process ended with 1: no library"
+def test_a_child_that_is_killed_while_it_waits_costs_nothing(pool) -> None:
+    os.kill(ask(pool, "pid"), signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while pool._pool.active:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert ask(pool, "two") == "two"
+
+
+def test_children_that_are_given_up_are_replaced_and_those_of_a_closed_pool_are_not(pool) -> None:
+    found: list[object] = []
+    for end in (pool.give_up, pool.close):
+        child = ask(pool, "pid")
+        waiting = [Thread(target=lambda: found.append(ask(pool, "sleep"))) for _ in range(3)]
+        for each in waiting:
+            each.start()
+        time.sleep(0.5)
+        end()
+        for each in waiting:
+            each.join(60)
+        assert not is_running(child)
+    assert found == ["killed: the run has ended"] * 6
+    assert ask(pool, "one") == "killed: the run has ended"
+
+
+def test_a_child_that_does_not_begin_is_told(tmp_path) -> None:
+    pool = Pool(1, poisoned.serve, {}, MEMORY, str(tmp_path / "no folder"))
+    assert ask(pool, "one") == "killed: its process did not begin"
     pool.close()
+
+
+def test_a_file_of_the_current_folder_is_no_module_of_python(tmp_path, monkeypatch) -> None:
+    """As someone calls a script whose folder has such files, too."""
+    for name in ("random", "multiprocessing", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    station = Station("cpu", preparers=1, work=poisoned.serve)
+    assert station._preparing.ask("one", seconds=60) == "one"
+    station.close()
 
 
 def is_running(pid: int) -> bool:

@@ -1,6 +1,7 @@
 """The command tune on the CPU: it ends with what to set, and its record is gone on with after any end."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -135,27 +136,40 @@ def test_too_little_memory_is_told_before_anything_runs(capsys) -> None:
     assert not Path("run.jsonl").exists()
 
 
-def test_ctrl_c_leaves_a_record_and_says_how_to_go_on() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tilegen",
-        *WORDS,
-        "--schedule",
-        "wide",
-        "--budget",
-        "10m",
-        "--resume",
-        "run.jsonl",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while not (Path("run.jsonl").exists() and len(Path("run.jsonl").read_text().splitlines()) > 2):
+def has_child_that_imports(process: subprocess.Popen) -> bool:
+    children = [n for file in Path(f"/proc/{process.pid}/task").glob("*/children") for n in file.read_text().split()]
+    return any("numpy" in Path(f"/proc/{number}/maps").read_text() for number in children)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc here")
+@pytest.mark.parametrize("moment", ["children begin", "candidates are timed"])
+def test_ctrl_c_leaves_a_record_and_says_how_to_go_on(moment) -> None:
+    """In a terminal it is for all processes: the children say nothing of it."""
+    words = [*WORDS, "--schedule", "wide", "--budget", "10m", "--resume", "run.jsonl"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tilegen", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 100
+    while not (
+        has_child_that_imports(process)
+        if moment == "children begin"
+        else Path("run.jsonl").exists() and len(lines("run.jsonl")) > 2
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=10)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted; to go on: tilegen tune mine.tg" in errors
-    assert "--resume run.jsonl" in errors
-    assert all(each["schema"].startswith("tilegen.") for each in lines("run.jsonl"))
+    assert "Traceback" not in errors
+    if moment == "candidates are timed":
+        assert "interrupted; to go on: tilegen tune mine.tg" in errors
+        assert "--resume run.jsonl" in errors
+        assert all(each["schema"].startswith("tilegen.") for each in lines("run.jsonl"))
+
+
+def test_without_the_package_for_processes_it_says_what_installs_it(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("tilegen.tune.station.find_spec", lambda name: None)
+    assert run([*WORDS, "--resume", "run.jsonl"]) == 5
+    assert "tune needs the package pebble, which is not installed\n  note: " in capsys.readouterr().err
+    assert not Path("run.jsonl").exists()

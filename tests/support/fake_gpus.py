@@ -1,4 +1,8 @@
-"""A child of a tuning run on GPUs that are not there: what it times takes a tenth of a second, which it writes down."""
+"""What children of a tuning run do on GPUs that are not there.
+
+What they time takes a tenth of a second, which they write down; a candidate with T = 0 takes an hour, and the schedule
+`faults` ends in a fault. A message says which process it was.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,37 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from tilegen.lab.records import Device
-from tilegen.tune import child
 from tilegen.tune.task import Outcome
 
-GPU = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+
+def answer(what, task, *arguments):
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    match what:
+        case "device":
+            return Device("another fake GPU" if gpu == "other" else "a fake GPU", True, "sm_90")
+        case "memory":
+            return None
+        case "prepare":
+            return Outcome(arguments[0], "measured")
+        case "measure":
+            measure(gpu, arguments[0])
+            state = "fault" if arguments[0].schedule == "faults" else "measured"
+            return Outcome(arguments[0], state, str(os.getpid()), samples=(1.0,))
+        case "together":
+            return {candidate: (1.0, 1.0, 1.0) for candidate in arguments[0]}
+        case _:
+            raise ValueError(what)
 
 
-def measure(task, candidate, best, seconds) -> Outcome:
+def measure(gpu, candidate) -> None:
     start = monotonic()
+    if not dict(candidate.parameters)["T"]:
+        write(f"{gpu} hangs")
+        sleep(3600)
     sleep(0.1)
+    write(f"{gpu} {start} {monotonic()}")
+
+
+def write(line: str) -> None:
     with Path(os.environ["FAKE_GPUS_LOG"]).open("a") as log:
-        log.write(f"{GPU} {start} {monotonic()}\n")
-    return Outcome(candidate, "measured", samples=(1.0,))
-
-
-def prepare(task, candidate, best, seconds) -> Outcome:
-    return Outcome(candidate, "measured")
-
-
-if __name__ == "__main__":
-    child.require_memory = lambda task: None
-    child.find_device = lambda task: Device("another fake GPU" if GPU == "other" else "a fake GPU", True, "sm_90")
-    child.prepare, child.measure = prepare, measure
-    child.main()
+        log.write(f"{line}\n")

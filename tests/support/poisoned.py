@@ -1,4 +1,4 @@
-"""A child of a tuning run whose texts are poisoned where a parameter says so: `python poisoned.py PIPE PARENT`.
+"""What a child of a tuning run does whose texts are poisoned where a parameter says so.
 
 The value of U says how the text of a candidate is changed, before the device's compiler sees it: everything else of the
 child is as it is.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from time import sleep
 
 from tilegen.backends import text_versions
 from tilegen.tune import child
@@ -40,18 +41,31 @@ def emit_poisoned(launches, language, *more):
             return text
 
 
-def with_poison(work):
-    def wrapped(task, candidate, *more):
-        global poison
-        poison = dict(candidate.parameters).get("U", 0)
-        if poison == CRASHES:
-            os.abort()
-        return work(task, candidate, *more)
-
-    return wrapped
-
-
-if __name__ == "__main__":
+def answer(what, task, *arguments):
+    global poison
     text_versions.emit = emit_poisoned
-    child.prepare, child.measure = with_poison(child.prepare), with_poison(child.measure)
-    child.main()
+    poison = dict(arguments[0].parameters).get("U", 0) if what in ("prepare", "measure") else 0
+    if poison == CRASHES:
+        os.abort()
+    return child.answer(what, task, *arguments)
+
+
+held = []
+
+
+def serve(what: str) -> object:
+    """What a child does with requests that are words."""
+    match what:
+        case "sleep":
+            sleep(60)
+        case "take":
+            held.append(bytearray(os.urandom(1)) * 10**9)
+            sleep(60)
+        case "end":
+            os.write(2, b"I have had enough\n")
+            os._exit(3)
+        case "abort":
+            os.abort()
+        case "pid":
+            return os.getpid()
+    return what

@@ -201,7 +201,7 @@ _PROBES: tuple[tuple[str, str, _Probe, bool], ...] = (
     ("cache", "no second judging, proving and compiling of what a program calls", _cache, False),
     ("torch", "its tensors, and its libraries beside a kernel", _packages("torch"), False),
     ("pages", "the command report, and plots", _packages("jinja2", "matplotlib", "plotly", extra="report"), False),
-    ("searches", "searches of tune that learn from times", _packages("optuna", "scipy", extra="tune"), False),
+    ("tune", "the command tune", _packages("pebble", "optuna", "scipy", extra="tune"), False),
     ("Dask", "tune on several hosts", _packages("distributed", extra="dask"), False),
     ("notebooks", "chapters of the course that run", _packages("nbclient", "ipykernel", extra="course"), False),
 )

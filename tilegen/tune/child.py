@@ -1,13 +1,12 @@
-"""A child of a run: `python -m tilegen.tune.child PIPE PARENT` prepares, checks and times candidates, one at a time."""
+"""What a child of a run does: it prepares, checks and times candidates, one at a time."""
 
 from __future__ import annotations
 
-import faulthandler
 import os
-import sys
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Thread
 from time import sleep
 from typing import Any
@@ -16,56 +15,71 @@ from tilegen.errors import DeviceError, LimitError, ProofError, TilegenError, Wr
 from tilegen.lab.records import Outcome as State
 from tilegen.tune.measure import find_device, is_working, measure, measure_together, require_memory
 from tilegen.tune.prepare import prepare
-from tilegen.tune.task import LOST, Answer, Outcome, Task
+from tilegen.tune.task import Outcome, Task
+
+OUT_OF_MEMORY = 77  # the exit code of a child that takes more than it may
+_LOOK = 0.1  # seconds between two looks at the memory, and at the parent
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
-def main() -> None:
-    """Answers requests until the parent closes the pipe, or is no more."""
-    faulthandler.enable()
-    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
-    Thread(target=_end_with, args=(int(sys.argv[2]),), daemon=True).start()
-    connection.send("ready")
-    while True:
-        try:
-            what, *arguments = connection.recv()
-        except EOFError:
-            return
-        connection.send(answer(what, *arguments))
+def begin(environment: Mapping[str, str], memory: float, parent: int, folder: str) -> None:
+    """Makes a process that has just been started a child.
+
+    Args:
+        memory: bytes that it may take.
+        folder: for what it writes to its standard error, in a file that its number names.
+    """
+    os.environ.update(environment)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it ends at once, whatever runs
+    for stream, path in ((1, os.devnull), (2, f"{folder}/{os.getpid()}")):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(file, stream)
+        os.close(file)
+    Thread(target=_watch, args=(memory, parent), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    """Ends this process where its parent has, whatever runs."""
+def _watch(memory: float, parent: int) -> None:
+    """Ends this process where it takes too much memory, or where its parent has ended, whatever runs."""
     while os.getppid() == parent:
-        sleep(0.5)
+        if _resident_bytes() > memory:
+            os._exit(OUT_OF_MEMORY)
+        sleep(_LOOK)
     os._exit(1)
 
 
-def answer(what: str, task: Task, *arguments: Any) -> Answer:
-    """The answer to one request."""
+def _resident_bytes() -> int:
+    """The memory that this process has in use; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def answer(what: str, task: Task, *arguments: Any) -> Any:
+    """The answer to one request: what becomes of a candidate, or a value; an error for the user is one, too."""
     match what:
         case "device":
-            return _answer_plainly(lambda: find_device(task))
+            return _plainly(lambda: find_device(task))
         case "memory":
-            return _answer_plainly(lambda: require_memory(task))
+            return _plainly(lambda: require_memory(task))
         case "together":
-            return _answer_plainly(lambda: measure_together(task, *arguments))
+            return _plainly(lambda: measure_together(task, *arguments))
         case "prepare":
-            return Answer(_outcome(prepare, lambda: True, task, *arguments))
+            return _outcome(prepare, lambda: True, task, *arguments)
         case "measure":
-            outcome = _outcome(measure, lambda: is_working(task), task, *arguments)
-            return Answer(outcome, outcome.state in LOST)
+            return _outcome(measure, lambda: is_working(task), task, *arguments)
         case _:
             raise ValueError(what)
 
 
-def _answer_plainly(work: Callable[[], object]) -> Answer:
-    """The value, or the error: what is a TilegenError for the user."""
+def _plainly(work: Callable[[], object]) -> object:
+    """The value, or the error for the user."""
     try:
-        return Answer(work())
+        return work()
     except TilegenError as error:
-        return Answer(DeviceError(error.message, notes=error.notes), lost=True)
+        return DeviceError(error.message, notes=error.notes)
     except Exception as error:  # libraries fail in ways of their own
-        return Answer(DeviceError(f"the device fails: {first_line(error)}"), lost=True)
+        return DeviceError(f"the device fails: {first_line(error)}")
 
 
 def _outcome(
@@ -96,7 +110,3 @@ def _state_of(error: TilegenError, works_on: Callable[[], bool]) -> State:
             return "refused" if works_on() else "fault"
         case _:
             return "illegal"
-
-
-if __name__ == "__main__":
-    main()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import cache
-from typing import Any, TypeVar
+from multiprocessing import current_process
+from threading import Lock
+from typing import Any
+from uuid import uuid4
 
 from tilegen.errors import DeviceError, TilegenError, UsageError, first_line
 from tilegen.installation import install_extra
 from tilegen.lab.records import Device
-from tilegen.tune.children import COMMAND
+from tilegen.tune.child import answer
+from tilegen.tune.children import Work
 from tilegen.tune.space import Candidate
-from tilegen.tune.station import Limits, Station, Timings, require_same
-from tilegen.tune.task import Outcome, Task
-
-T = TypeVar("T")
+from tilegen.tune.station import Limits, Station, require_same
+from tilegen.tune.task import Outcome, Samples, Task
 
 _CONNECT = 10.0  # seconds
+
+# What stations are made of: the name of the run, the device, the limits, and what children do.
+_Made = tuple[str, str, Limits, Work]
 
 
 class Cluster:
@@ -27,7 +31,7 @@ class Cluster:
     CUDA_VISIBLE_DEVICES tells apart, as `dask cuda worker` starts them.
     """
 
-    def __init__(self, address: str, device: str, limits: Limits, *, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, address: str, device: str, limits: Limits, *, work: Work = answer) -> None:
         """Connects to the scheduler. Raises DeviceError where Dask is not installed, or nothing answers."""
         try:
             from distributed import Client
@@ -36,84 +40,64 @@ class Cluster:
             raise DeviceError(
                 "several hosts need Dask's package distributed, which is not installed", notes=notes
             ) from None
-        self._station = (device, limits, tuple(command))
+        self._made: _Made = (uuid4().hex, device, limits, work)
+        self._task: Task | None = None
         try:
             self._client: Any = Client(address, timeout=_CONNECT)
         except (OSError, TimeoutError, ValueError) as error:
             raise DeviceError(f"no Dask scheduler answers at {address}: {first_line(error)}") from None
 
     @property
-    def workers(self) -> dict[str, int]:
+    def width(self) -> int:
+        """Workers may come and go while a run is under way."""
+        return max(1, sum(self._workers.values()))
+
+    @property
+    def _workers(self) -> dict[str, int]:
         """The workers that are there now by their addresses, with the threads that each has."""
         found: dict[str, int] = self._client.nthreads()
         return found
 
     def find_device(self) -> Device:
         """The device of all workers. Raises DeviceError where there is none, UsageError where they differ."""
-        if not self.workers:
+        if not self._workers:
             raise DeviceError("the Dask cluster has no workers", notes=("dask worker ADDRESS starts one",))
-        asked = [self._executor(worker).submit(_find_device, self._station) for worker in self.workers]
-        return require_same([each.result() for each in asked])
+        return require_same(self._of_all("find_device"))
 
-    def require_memory(self, task: Task) -> None:
-        """Raises DeviceError where a worker's device has too little memory for the sizes of the task."""
-        for worker in self.workers:
-            self._executor(worker).submit(_require_memory, self._station, task).result()
+    def begin(self, task: Task) -> None:
+        """Takes up a task. Raises DeviceError where a worker's device has too little memory for its sizes."""
+        self._task = task
+        self._of_all("begin", task)
 
-    def evaluator(self, task: Task) -> Remote:
-        """What evaluates the candidates of a task."""
-        return Remote(self, task)
+    def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
+        """What will become of a candidate; `best` milliseconds are the fewest so far."""
+        return _with_failure_as_outcome(self._ask(None, "evaluate", candidate, best), candidate)
 
-    def submit(self, task: Task, candidate: Candidate, best: float | None) -> Future[Outcome]:
-        return _with_failure_as_outcome(
-            self._executor().submit(_evaluate, self._station, task, candidate, best), candidate
-        )
-
-    def time_together(self, task: Task, candidates: Sequence[Candidate]) -> Timings:
+    def time_together(self, candidates: Sequence[Candidate]) -> Samples:
         """Candidates timed in turns by one of the workers. Raises DeviceError."""
-        found: Timings = (
-            self._executor(next(iter(self.workers))).submit(_time_together, self._station, task, candidates).result()
-        )
+        found: Samples = self._ask(next(iter(self._workers)), "time_together", candidates).result()
         return found
 
     def abandon(self) -> None:
         """Ends what is under way."""
-        self._client.run(_abandon, self._station)
+        self._client.run(_end, self._made, "abandon")
 
     def close(self) -> None:
         """Ends the children of all workers; the cluster itself stays."""
         try:
-            self._client.run(_close, self._station)
+            self._client.run(_end, self._made, "close")
         finally:
             self._client.close()
 
-    def _executor(self, worker: str | None = None) -> Any:
+    def _of_all(self, method: str, *arguments: Any) -> list[Any]:
+        asked = [self._ask(worker, method, *arguments) for worker in self._workers]
+        return [each.result() for each in asked]
+
+    def _ask(self, worker: str | None, method: str, *arguments: Any) -> Any:
+        """The future of what the station of a worker, or of any of them, gives."""
         pinned = {"workers": [worker], "allow_other_workers": False} if worker else {}
-        return self._client.get_executor(pure=False, **pinned)
-
-
-class Remote:
-    """The workers of a cluster behind futures: how a run hands candidates to other hosts."""
-
-    def __init__(self, cluster: Cluster, task: Task) -> None:
-        self._cluster, self._task = cluster, task
-
-    @property
-    def width(self) -> int:
-        """Workers may come and go while a run is under way."""
-        return max(1, sum(self._cluster.workers.values()))
-
-    def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
-        return self._cluster.submit(self._task, candidate, best)
-
-    def time_together(self, candidates: Sequence[Candidate]) -> Timings:
-        return self._cluster.time_together(self._task, candidates)
-
-    def abandon(self) -> None:
-        self._cluster.abandon()
-
-    def close(self) -> None:
-        self._cluster.close()
+        executor = self._client.get_executor(pure=False, **pinned)
+        return executor.submit(_call, self._made, self._task, method, *arguments)
 
 
 def _with_failure_as_outcome(asked: Future[Outcome], candidate: Candidate) -> Future[Outcome]:
@@ -135,57 +119,35 @@ def _with_failure_as_outcome(asked: Future[Outcome], candidate: Candidate) -> Fu
 
 # -- what runs in a worker
 
-_Made = tuple[str, Limits, tuple[str, ...]]
+_stations: dict[_Made, Station] = {}
+_one_at_a_time = Lock()  # of the threads that make stations
 
 
-@cache
-def _stations() -> dict[_Made, Station]:
-    """The stations of this worker."""
-    return {}
-
-
-def _station(made: _Made) -> Station:
-    if made not in _stations():
-        device, limits, command = made
-        from distributed import get_worker
-
-        _stations().setdefault(
-            made, Station(device, (), limits, preparers=get_worker().state.nthreads, command=command)
-        )
-    return _stations()[made]
-
-
-def _find_device(made: _Made) -> Device:
-    return _plainly(_station(made).find_device)
-
-
-def _require_memory(made: _Made, task: Task) -> None:
-    _plainly(lambda: _station(made).require_memory(task))
-
-
-def _evaluate(made: _Made, task: Task, candidate: Candidate, best: float | None) -> Outcome:
-    return _station(made).evaluate(task, candidate, best)
-
-
-def _time_together(made: _Made, task: Task, candidates: Sequence[Candidate]) -> Timings:
-    return _plainly(lambda: _station(made).time_together(task, candidates))
-
-
-def _plainly(work: Callable[[], T]) -> T:
-    """What `work` gives; its errors as ones that pickle."""
+def _call(made: _Made, task: Task | None, method: str, *arguments: Any) -> Any:
+    """What a method of the station gives, which is made at its first use; its errors as ones that pickle."""
     try:
-        return work()
+        with _one_at_a_time:
+            if made not in _stations:
+                _stations[made] = _station(made)
+            station = _stations[made]
+        station.task = task or station.task
+        return getattr(station, method)(*arguments)
     except UsageError as error:
         raise UsageError(error.message, notes=error.notes) from None
     except TilegenError as error:
         raise DeviceError(error.message, notes=error.notes) from None
 
 
-def _abandon(made: _Made) -> None:
-    if made in _stations():
-        _stations()[made].abandon()
+def _station(made: _Made) -> Station:
+    from distributed import get_worker
+
+    _, device, limits, work = made
+    current_process().daemon = False  # else it may start no processes; they end with it all the same
+    return Station(device, (), limits, preparers=get_worker().state.nthreads, work=work)
 
 
-def _close(made: _Made) -> None:
-    if made in _stations():
-        _stations().pop(made).close()
+def _end(made: _Made, method: str) -> None:
+    """Calls `abandon` or `close` of the station, if there is one."""
+    station = _stations.pop(made, None) if method == "close" else _stations.get(made)
+    if station:
+        getattr(station, method)()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,8 @@ from tilegen.ir.steps import Schedule, Setting
 from tilegen.lab.machine import Machine, machine_of_device
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
-from tilegen.tune.children import COMMAND
+from tilegen.tune.child import answer
+from tilegen.tune.children import Work
 from tilegen.tune.cluster import Cluster
 from tilegen.tune.journal import Journal
 from tilegen.tune.record import check_head, head_line, outcomes_of, result_line
@@ -24,7 +26,7 @@ from tilegen.tune.search import search
 from tilegen.tune.space import Space, require_candidates
 from tilegen.tune.station import Limits, Station
 from tilegen.tune.task import Outcome, Task
-from tilegen.tune.tuning import Evaluator, Tuning
+from tilegen.tune.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Wish:
         machine: whose roofline prunes; None for that of the device, if it is known.
         dask: the address of a Dask scheduler, whose workers evaluate; None for this machine.
         unproved: take what the proof leaves open, too.
-        command: what the children run.
+        work: what the children do.
     """
 
     budget: float = 600.0
@@ -53,7 +55,7 @@ class Wish:
     machine: Machine | None = None
     dask: str | None = None
     unproved: bool = False
-    command: Sequence[str] = COMMAND
+    work: Work = answer
 
 
 class Session:
@@ -94,23 +96,17 @@ class Session:
         self.wish = replace(wish, search=kind, seed=seed)
         found = search(kind, self.space, seed)
         self.journal = Journal(record)
-        try:
+        with ExitStack() as ending:
+            ending.callback(self.journal.close)
             workers = _workers(wish)
-        except BaseException:
-            self.journal.close()
-            raise
-        try:
+            ending.callback(workers.close)
             self.device = workers.find_device()
             self.task = _task(kernel, schedules, sizes, self.device, wish)
-            workers.require_memory(self.task)
+            workers.begin(self.task)
             self._begin()
-        except BaseException:
-            workers.close()
-            self.journal.close()
-            raise
-        self._evaluator: Evaluator = workers.evaluator(self.task)
-        self.processes = self._evaluator.width
-        self.tuning = Tuning(found, self._evaluator, self.space.defaults(), wish.budget, self._keep)
+            self._ending = ending.pop_all()
+        self.processes = workers.width
+        self.tuning = Tuning(found, workers, self.space.defaults(), wish.budget, self._keep)
         self.tuning.take(outcomes_of(self.journal.lines, self.space))
 
     def run(self, progress: Callable[[Tuning], None] = lambda tuning: None) -> None:
@@ -132,8 +128,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._evaluator.close()
-        self.journal.close()
+        self._ending.close()
 
     def _begin(self) -> None:
         """Writes the head of the record, or holds the one that is there against this session."""
@@ -147,9 +142,9 @@ class Session:
 def _workers(wish: Wish) -> Station | Cluster:
     """What evaluates. Raises UsageError, DeviceError where there is no such device."""
     if wish.dask:
-        return Cluster(wish.dask, wish.device, wish.limits, command=wish.command)
+        return Cluster(wish.dask, wish.device, wish.limits, work=wish.work)
     device = _device(wish.device)
-    return Station(device, visible_gpus(wish.gpus) if device == "cuda" else (), wish.limits, command=wish.command)
+    return Station(device, visible_gpus(wish.gpus) if device == "cuda" else (), wish.limits, work=wish.work)
 
 
 def _task(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from threading import Lock
 from time import perf_counter
@@ -14,12 +16,15 @@ from typing import Any
 
 from tilegen.backends.store import BOUND, DEFAULT_BOUND, FOLDER, store
 from tilegen.errors import DeviceError, UsageError
+from tilegen.installation import install_extra
 from tilegen.lab.records import Device
-from tilegen.tune.children import COMMAND, ChildLost, Pool
+from tilegen.tune.child import answer
+from tilegen.tune.children import ChildLost, Pool, Work
 from tilegen.tune.space import Candidate
-from tilegen.tune.task import Outcome, Task
+from tilegen.tune.task import LOST, Outcome, Samples, Task
 
 _MOST_PREPARERS = 16
+_SAFE_PATH = "PYTHONSAFEPATH"  # a process does not take files of the current folder for modules of Python's
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,13 @@ class Limits:
     memory: float = 8e9
 
 
-@dataclass(frozen=True)
-class Timings:
-    """Several candidates timed in turns: the milliseconds of each that could run."""
-
-    samples: Mapping[Candidate, tuple[float, ...]]
-
-
 class Station:
-    """Evaluates candidates in children of this machine; several threads may call it at once."""
+    """Evaluates the candidates of a task in children of this machine; several threads may call it at once.
+
+    Attributes:
+        task: `begin` sets it.
+        width: so many candidates at once.
+    """
 
     def __init__(
         self,
@@ -47,49 +50,64 @@ class Station:
         limits: Limits = Limits(),
         *,
         preparers: int | None = None,
-        command: Sequence[str] = COMMAND,
+        work: Work = answer,
     ) -> None:
-        """`gpus` as CUDA_VISIBLE_DEVICES names them; none for the device that is current, or a CPU."""
-        self._device, self._limits = device, limits
-        self._folder: TemporaryDirectory[str] | None = None
+        """`gpus` as CUDA_VISIBLE_DEVICES names them; none for the device that is current, or a CPU.
+
+        Raises DeviceError where the package is missing that runs processes within limits.
+        """
+        if not find_spec("pebble"):
+            notes = (install_extra("tune"),)
+            raise DeviceError("tune needs the package pebble, which is not installed", notes=notes)
+        self.task, self._limits = Task("", {}, {}, {}, device), limits
+        self._folder = folder = TemporaryDirectory(prefix="tilegen-tune-")
         shared: dict[str, str] = {}
         if store().reason_not_used():  # what one child finds out the others take from the cache
-            self._folder = TemporaryDirectory(prefix="tilegen-tune-")
-            shared = {FOLDER: self._folder.name, BOUND: str(DEFAULT_BOUND)}
-        timers = [{**shared, "CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [shared]
-        self.timers = len(timers)
-        self.preparers = preparers or max(1, min(_MOST_PREPARERS, (os.cpu_count() or 1) - 1))
-        self._timing = Pool(command, timers, limits.memory)
-        self._preparing = Pool(command, [shared] * self.preparers, limits.memory)
+            shared = {FOLDER: folder.name, BOUND: str(DEFAULT_BOUND)}
+        environments = [{**shared, "CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [shared]
+        timers = [Pool(1, work, each, limits.memory, folder.name) for each in environments]
+        preparers = preparers or max(1, min(_MOST_PREPARERS, (os.cpu_count() or 1) - 1))
+        self._preparing = Pool(preparers, work, shared, limits.memory, folder.name)
+        self._pools = (self._preparing, *timers)
+        self._idle = SimpleQueue[Pool]()  # timers with nothing to do
+        for timer in timers:
+            self._idle.put(timer)
+        self.timers, self.width, self._over = len(timers), preparers + len(timers), False
+        self._threads = ThreadPoolExecutor(self.width)
         # What else runs on a CPU that is timed makes its times longer.
         self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
+        self._safe_path = os.environ.get(_SAFE_PATH)
+        os.environ[_SAFE_PATH] = "1"
 
     def find_device(self) -> Device:
         """The device that is timed on. Raises DeviceError where it cannot be, UsageError where GPUs differ."""
-        task = Task("", {}, {}, {}, self._device)
-        with ThreadPoolExecutor(self.timers) as threads:
-            asked = [threads.submit(self._ask_plainly, ("device", task)) for _ in range(self.timers)]
+        asked = [self._threads.submit(self._ask_plainly, "device") for _ in range(self.timers)]
         found = require_same([each.result() for each in asked])
         if not found.on_gpu:
             self._one_at_a_time = Lock()
         return found
 
-    def require_memory(self, task: Task) -> None:
-        """Raises DeviceError where the device has too little memory for the sizes of the task."""
-        self._ask_plainly(("memory", task))
+    def begin(self, task: Task) -> None:
+        """Takes up a task. Raises DeviceError where the device has too little memory for its sizes."""
+        self.task = task
+        self._ask_plainly("memory")
 
-    def evaluator(self, task: Task) -> Local:
-        """What evaluates the candidates of a task."""
-        return Local(self, task)
+    def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
+        """What will become of a candidate; `best` milliseconds are the fewest so far."""
+        return self._threads.submit(self.evaluate, candidate, best)
 
-    def evaluate(self, task: Task, candidate: Candidate, best: float | None) -> Outcome:
-        """What becomes of a candidate; `best` milliseconds are the fewest so far."""
+    def evaluate(self, candidate: Candidate, best: float | None) -> Outcome:
+        """What becomes of a candidate."""
         start = perf_counter()
         with self._one_at_a_time:
-            ready = self._ask(self._preparing, ("prepare", task, candidate, best), candidate)
+            ready = self._ask(self._preparing, "prepare", candidate, best)
             if ready.state != "measured":
                 return ready
-            found = self._ask(self._timing, ("measure", task, candidate, best), candidate)
+            timer = self._idle.get()
+            try:
+                found = self._ask(timer, "measure", candidate, best)
+            finally:
+                self._idle.put(timer)
         parts = {
             name: ready.seconds.get(name, 0.0) + found.seconds.get(name, 0.0)
             for name in (*ready.seconds, *found.seconds)
@@ -97,39 +115,55 @@ class Station:
         parts["waiting"] = max(0.0, perf_counter() - start - sum(parts.values()))
         return replace(found, predicted=ready.predicted, built=ready.built, seconds=parts)
 
-    def time_together(self, task: Task, candidates: Sequence[Candidate]) -> Timings:
-        """Times candidates in turns. Raises DeviceError."""
-        return Timings(self._ask_plainly(("together", task, list(candidates))))
+    def time_together(self, candidates: Sequence[Candidate]) -> Samples:
+        """The milliseconds of candidates that take turns, of those that can run. Raises DeviceError."""
+        found: Samples = self._ask_plainly("together", list(candidates))
+        return found
 
     def abandon(self) -> None:
-        """Ends what is under way."""
-        self._timing.abandon()
-        self._preparing.abandon()
+        """Ends what is under way; no more candidates are evaluated."""
+        self._over = True
+        self._end(Pool.give_up)
 
     def close(self) -> None:
         """Ends all children at once."""
-        self._timing.close()
-        self._preparing.close()
-        if self._folder:
-            self._folder.cleanup()
+        self._over = True
+        self._end(Pool.close)
+        self._threads.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+        os.environ.pop(_SAFE_PATH)
+        os.environ.update({} if self._safe_path is None else {_SAFE_PATH: self._safe_path})
 
-    def _ask(self, pool: Pool, request: tuple[Any, ...], candidate: Candidate) -> Outcome:
+    def _end(self, end: Callable[[Pool], None]) -> None:
+        with ThreadPoolExecutor(len(self._pools)) as threads:
+            list(threads.map(end, self._pools))
+
+    def _ask(self, pool: Pool, what: str, candidate: Candidate, best: float | None) -> Outcome:
         start = perf_counter()
         try:
-            found: Outcome = pool.ask(request, self._limits.seconds).value
+            if self._over:
+                raise ChildLost("killed", "the run has ended")
+            found: Outcome = pool.ask(what, self.task, candidate, best, seconds=self._limits.seconds)
         except ChildLost as lost:
-            part = "compile" if request[0] == "prepare" else "time"
+            part = "compile" if what == "prepare" else "time"
             return Outcome(candidate, lost.state, lost.message, seconds={part: perf_counter() - start})
+        if what == "measure" and found.state in LOST:
+            pool.give_up()
         return found
 
-    def _ask_plainly(self, request: tuple[Any, ...]) -> Any:
+    def _ask_plainly(self, what: str, *arguments: Any) -> Any:
+        """What the timer answers that has had nothing to do for the longest time. Raises DeviceError."""
+        timer = self._idle.get()
         try:
-            found = self._timing.ask(request, 10 * self._limits.seconds).value
+            found = timer.ask(what, self.task, *arguments, seconds=10 * self._limits.seconds)
+            if isinstance(found, DeviceError):
+                timer.give_up()
+                raise found
+            return found
         except ChildLost as lost:
             raise DeviceError(f"the device cannot be timed on: {lost.message}") from None
-        if isinstance(found, DeviceError):
-            raise found
-        return found
+        finally:
+            self._idle.put(timer)
 
 
 def require_same(found: Sequence[Device]) -> Device:
@@ -139,25 +173,3 @@ def require_same(found: Sequence[Device]) -> Device:
         notes = (f"they are {', '.join(names)}; --gpus chooses among those of one machine",)
         raise UsageError("times of different devices cannot be compared", notes=notes)
     return found[0]
-
-
-class Local:
-    """A station behind threads: how a run hands candidates to the machine that it runs on."""
-
-    def __init__(self, station: Station, task: Task) -> None:
-        self._station, self._task = station, task
-        self.width = station.preparers + station.timers
-        self._threads = ThreadPoolExecutor(self.width)
-
-    def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
-        return self._threads.submit(self._station.evaluate, self._task, candidate, best)
-
-    def time_together(self, candidates: Sequence[Candidate]) -> Timings:
-        return self._station.time_together(self._task, candidates)
-
-    def abandon(self) -> None:
-        self._station.abandon()
-
-    def close(self) -> None:
-        self._station.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)

@@ -12,8 +12,11 @@ from tilegen.lab.records import Conditions
 from tilegen.lab.records import Outcome as State
 from tilegen.tune.space import Candidate
 
+Samples = Mapping[Candidate, tuple[float, ...]]
+"""Of candidates: milliseconds of one run each."""
+
 LOST: tuple[State, ...] = ("fault", "time", "memory", "killed")
-"""States behind which a process is not used again."""
+"""States behind which a process is not used again: its device may not work any more."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,3 @@ class Outcome:
     def milliseconds(self) -> float | None:
         """The median of the samples."""
         return median(self.samples) if self.samples else None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a child has to say. One that is `lost` is not to be asked again: its device may not work any more."""
-
-    value: Any
-    lost: bool = False

@@ -12,8 +12,7 @@ from tilegen.errors import TilegenError
 from tilegen.lab.timing import Time, summarise
 from tilegen.tune.search import Search
 from tilegen.tune.space import Candidate
-from tilegen.tune.station import Timings
-from tilegen.tune.task import LOST, Outcome
+from tilegen.tune.task import LOST, Outcome, Samples
 
 _SHOWN = 5
 _MOST_LOST = 20  # candidates in a row, by faults, limits of time or memory, or ends of their processes
@@ -31,14 +30,11 @@ class Evaluator(Protocol):
     def submit(self, candidate: Candidate, best: float | None) -> Future[Outcome]:
         """What will become of a candidate, beside `best` milliseconds so far."""
 
-    def time_together(self, candidates: Sequence[Candidate]) -> Timings:
+    def time_together(self, candidates: Sequence[Candidate]) -> Samples:
         """Candidates timed in turns. Raises DeviceError."""
 
     def abandon(self) -> None:
-        """Ends what is under way; candidates can be evaluated again."""
-
-    def close(self) -> None:
-        """Ends what is under way, for good."""
+        """Ends what is under way; no more candidates are evaluated, and some can be timed in turns."""
 
 
 @dataclass
@@ -146,7 +142,7 @@ class Tuning:
         except TilegenError as error:
             self.note = f"the fastest were not timed in turns: {error.message}"
             return
-        self.together = dict(found.samples)
+        self.together = dict(found)
 
     @property
     def fastest(self) -> list[Outcome]:
