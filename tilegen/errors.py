@@ -151,6 +151,12 @@ class WrongResult(TilegenError):
     exit_code = 4
 
 
+class NothingCompared(TilegenError):
+    """A kernel ran, and nothing can be said of any element of its result: it is not known to be right."""
+
+    exit_code = 6
+
+
 class DeviceError(TilegenError):
     """A compiler or a device is missing, or failed."""
 

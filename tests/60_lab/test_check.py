@@ -1,6 +1,7 @@
 """A check finds what is wrong: a value, an element never written, a write outside; and passes what is right."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 import tilegen
 from tilegen.backends.devices import InterpretedProgram, InterpreterEngine
-from tilegen.errors import WrongResult
+from tilegen.errors import NothingCompared, WrongResult
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.lab.check import Trial, cases, check
 from tilegen.lab.inputs import draw_kinds
 
@@ -162,9 +164,31 @@ def test_an_overflow_on_the_way_is_no_error() -> None:
     wrong_by(text, ("60000", "-60000"), {"N": 40, "K": 8})
 
 
-def test_a_check_says_which_share_has_no_bound() -> None:
-    text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = (A[i] * A[i] + 1) * 3e38 * 10 / 1e38\n"
-    assert random_trial(text).unbounded == 1
+@pytest.mark.parametrize(
+    "value",
+    [
+        "(A[i] * A[i] + 1) * 3e38 * 10 / 1e38",  # inf, or by another order a number
+        "asin((A[i] / 3 * 3) / A[i])",  # at the border of its domain
+        "1 / (sqrt(A[i] * A[i] + 1) - sqrt(A[i] * A[i] + 1))",
+    ],
+)
+def test_what_has_no_bound_is_no_pass(value: str) -> None:
+    with pytest.raises(NothingCompared):
+        random_trial(f"kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = {value}\n")
+
+
+def test_an_index_of_unknown_values_is_no_pass() -> None:
+    text = "kernel f(A: f32[M, N]) -> b: i32[M]:\n    b[i] = argmax[j]((A[i, j] * A[i, j] + 1) * 3e38 * 10)\n"
+    with pytest.raises(NothingCompared):
+        random_trial(text, {"M": 4, "N": 8})
+
+
+def test_a_bound_that_is_no_number_is_no_bound() -> None:
+    tree = tilegen.load("gemm").kernel().schedule().tree
+    tried = cases(tree.kernel, [SIZES])
+    nan = [replace(c, expected={n: replace(r, bound=r.bound * np.nan) for n, r in c.expected.items()}) for c in tried]
+    with pytest.raises(NothingCompared):
+        check(InterpretedProgram(tree, InterpreterEngine()), nan)
 
 
 def test_divisors_are_drawn_besides_0() -> None:
@@ -175,6 +199,30 @@ def test_divisors_are_drawn_besides_0() -> None:
         assert case.arrays["B"].all()
 
 
-def test_near_the_border_of_a_domain_nothing_is_said() -> None:
-    text = "kernel f(A: f32[N]) -> B: f32[N]:\n    B[i] = asin((A[i] / 3 * 3) / A[i])\n"
-    assert random_trial(text).unbounded == 1
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(
+    ("term", "count"),
+    [
+        ("A[k]", 150),
+        ("A[k] * A[k]", 1000),
+        ("A[k] * A[k]", 10_000),
+        ("A[k] * B[k]", 700),
+        ("(A[k] - B[k]) * A[k]", 400),
+    ],
+)
+def test_a_sum_of_any_length_is_compared(term: str, count: int, dtype: str) -> None:
+    """In any order, each addition rounded, it is right; with integers it is wrong if one term is left out."""
+    text = f"kernel f(A: {dtype}[K], B: {dtype}[K]) -> s: {dtype}[1]:\n    s[i] = sum[k]({term})\n"
+    exact, random = cases(tilegen.load(text).kernel().ir, [{"K": count}])
+    for case in (exact, random):
+        expected = case.expected["s"]
+        assert expected.known.all()
+        values = {name: to_values(case.arrays[name], dtype) for name in "AB"}
+        terms = np.random.default_rng(count).permutation(eval(term.replace("[k]", ""), values))
+        total = np.zeros(())
+        for each in terms:
+            total = to_values(from_values(total + to_values(from_values(each, dtype), dtype), dtype), dtype)
+        assert abs(total - expected.value) <= (0 if case is exact else expected.bound)
+    assert np.any(terms)
+    assert exact.data == "integers"
+    assert not np.any(exact.expected["s"].bound)

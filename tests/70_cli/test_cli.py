@@ -239,7 +239,7 @@ def test_a_wrong_result_ends_with_4(monkeypatch, capsys) -> None:
     def wrong(*_):
         raise WrongResult("C is wrong: 1 of 6 elements are wrong", witness="C[0, 0] is 1 and has to be 2")
 
-    monkeypatch.setattr(check, "check", wrong)
+    monkeypatch.setattr(check, "check_case", wrong)
     assert run(["check", "gemm", "--schedule", "naive", "--size", "M=2", "N=3", "K=4", "--device", "cpu"]) == 4
     assert "naive: error: C is wrong" in capsys.readouterr().err
 
@@ -261,7 +261,26 @@ def test_check_prints_the_share_without_a_bound(file, capsys) -> None:
     text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(9 * A[i] + 9)\n\n"
     fast = "schedule fast for wave():\n    fast_math(sin)\n    blocks(i, 32) -> b, t\n"
     assert run(["check", file(text + fast), "--size", "N=400", "--device", "interpreter"]) == 0
-    assert "no bound for 0." in capsys.readouterr().out
+    assert "% of the elements have no bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["check"], ["compare"], ["ladder", "--limit", "1"]])
+def test_what_compares_nothing_is_no_pass(words, file, capsys) -> None:
+    text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(A[i] * 1e6 + 1e7)\n\n"
+    fast = "schedule fast for wave():\n    fast_math(sin)\n    blocks(i, 32) -> b, t\n"
+    assert run([words[0], file(text + fast), "--size", "N=400", "--device", "interpreter", *words[1:]]) == 6
+    captured = capsys.readouterr()
+    assert "nothing was compared" in captured.out + captured.err
+    assert "right" not in captured.out
+
+
+def test_sizes_at_which_nothing_is_compared_are_named(file, capsys) -> None:
+    text = "kernel away(A: f32[M, N]) -> B: f32[M, N]:\n    var s: f32[M]\n    s[i] = sum[j](A[i, j])\n"
+    text += "    B[i, j] = 1 / (A[i, j] - s[i] / f32(N))\n"  # of one element, 1 / 0 or nearly so
+    assert run(["check", file(text), "--device", "interpreter"]) == 0
+    out = capsys.readouterr().out
+    assert "not compared: no bound" in out
+    assert "right, 2 of 3, on the interpreter; nothing was compared in the others" in out
 
 
 def test_check_json(tmp_path) -> None:

@@ -30,6 +30,10 @@ schedule again extends first:
 schedule second for sums():
     split(i, 32) -> b, t
 """
+BEYOND = """\
+kernel beyond(x: f16[N]) -> y: f16[N]:
+    y[i] = (x[i] + 60000) * (x[i] + 60000) - x[i]
+"""
 # name of the text -> the command
 COMMANDS = {
     "new_there": "new own.tg --from gemm:tiled",
@@ -49,6 +53,7 @@ COMMANDS = {
     "compare_no_schedule": "compare own.tg:s gemm:tild",
     "two_schedules": "prove two.tg",
     "two_schedules_alone": "compare two.tg:first,second",
+    "check_nothing_compared": "check beyond.tg --device interpreter --json check.json",
     "tune_nothing_to_choose": "tune gemm:tiled --device cpu",
     "tune_no_budget": "tune own.tg --budget 0",
     "tune_bad_budget": "tune own.tg --budget soon",
@@ -84,6 +89,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, gold
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(OWN)
     (tmp_path / "two.tg").write_text(TWO)
+    (tmp_path / "beyond.tg").write_text(BEYOND)
     (tmp_path / "c.jsonl").write_text(f"{line_of(RunRecord('s', 'own', 'unmeasured', {'N': 8}))}\n")
     words = COMMANDS[name]
     code = run(shlex.split(words))

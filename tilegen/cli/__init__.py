@@ -27,7 +27,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs the command with `arguments`; returns its exit code: 0 fine, 1 the user's input, 2 usage,
-    3 an illegal schedule, 4 a wrong result, 5 a device."""
+    3 an illegal schedule, 4 a wrong result, 5 a device, 6 nothing was compared."""
     try:
         with closed_pipes_end_well():
             return _run(arguments)

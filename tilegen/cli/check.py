@@ -17,7 +17,7 @@ from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_o
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
-from tilegen.errors import LimitError, ProofError, SourceError, TilegenError, WrongResult
+from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
 from tilegen.ir.tolerance import tolerance_of
 
@@ -112,17 +112,18 @@ def _check_all(
 
 def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Checked]:
     """What is known of a program after each thing that it is asked."""
-    from tilegen.lab.check import check
+    from tilegen.lab.check import check_case, require_compared
     from tilegen.lab.repeat import repeat_cases
 
     found = _Checked()
     try:
         yield (found := replace(found, proof=compiled.verdict, needs=_needs(compiled)))
         for case in tried:
-            trials = (*found.trials, *check(compiled, [case]))
+            trials = (*found.trials, check_case(compiled, case))
             yield (found := replace(found, proof=compiled.verdict, trials=trials))
+        require_compared(found.trials)
         yield replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
-    except (WrongResult, ProofError, LimitError, SourceError) as error:
+    except (WrongResult, NothingCompared, ProofError, LimitError, SourceError) as error:
         yield replace(found, trials=(), error=error)
 
 
@@ -160,15 +161,14 @@ def _show(
     table.add_column("largest error", justify="right")
     for name, each in checked.items():
         for trial in each.trials:
-            exact = trial.data == "integers" or trial.error == 0
-            error = "none" if exact else f"{trial.error:.2g} of the bound"
-            error += f"; no bound for {trial.unbounded:.2g} of all" if trial.unbounded else ""
             sizes = " ".join(f"{n}={v}" for n, v in trial.sizes.items())
-            table.add_row(name, each.proof, trial.data, sizes, error)
-    count = sum(len(each.trials) for each in checked.values())
-    if count:
+            table.add_row(name, each.proof, trial.data, sizes, _largest_error(trial))
+    compared = [trial.compared for each in checked.values() for trial in each.trials]
+    if count := len(compared):
         out.print(table)
-        out.print(f"right, {'so far' if stopped else 'all'} {count} of them, on {engine.name}")
+        right = f"{'so far' if stopped else 'all'} {count} of them" if all(compared) else f"{sum(compared)} of {count}"
+        rest = "" if all(compared) else "; nothing was compared in the others, where no element has a bound"
+        out.print(f"right, {right}, on {engine.name}{rest}", soft_wrap=True)
         if not engine.on_gpu:
             out.print(printing.proof_note(engine.name, {n: each.needs for n, each in checked.items()}), soft_wrap=True)
     for name, each in checked.items():
@@ -176,6 +176,15 @@ def _show(
             out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True, markup=False)
     for line in (*printing.device_notes(engine.name), *(notes if count else ())):
         out.print(line, soft_wrap=True)
+
+
+def _largest_error(trial: Trial) -> str:
+    """The largest error for a reader, and how many elements were not compared."""
+    if not trial.compared:
+        return "not compared: no bound"
+    exact = trial.data == "integers" or trial.error == 0
+    error = "none" if exact else f"{trial.error:.2g} of the bound"
+    return error + (f"; {trial.unbounded:.2%} of the elements have no bound" if trial.unbounded else "")
 
 
 def _sentence(found: Repetition) -> str:

@@ -333,7 +333,7 @@ def _gain(of: Row, row: Row) -> str:
 
 
 # exit code of an error -> the word for a row that has it
-FAILURES = {3: "refused", 4: "wrong"}
+FAILURES = {3: "refused", 4: "wrong", 6: "no bound"}
 
 
 def _cells(row: Row, result: Comparison) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from tilegen.interpreter.box import Memory, Part, cut_box, evaluate
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny, unit
+from tilegen.interpreter.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny, unit
 from tilegen.interpreter.summation import SumBound
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
@@ -78,7 +79,7 @@ def _part(
     """The sums on one part, with one axis for each loop of the left side.
 
     With X and Y the factors' magnitudes with their errors, a term is within XY - |xy| + uXY of the exact
-    one, and n of them add gamma_n times the sum of (1 + u) XY.
+    one, and n of them that are not 0 add gamma_n times the sum of (1 + u) XY.
     """
     value = equation.value
     assert isinstance(value, Op)
@@ -102,12 +103,17 @@ def _part(
     most = total(np.abs(x) + ex, np.abs(y) + ey)
     least = total(np.abs(x), np.abs(y)) if ex.any() or ey.any() else most
     u = unit(value.dtype)
-    rounded = u * most + gamma(count, value.dtype) * (1 + u) * most
+    terms: Any = count
+    if np.isinf(gamma(count, value.dtype)):
+        terms = total(((x != 0) | (ex != 0)).astype(float), ((y != 0) | (ey != 0)).astype(float))
+    rounded = u * most + gamma(terms, value.dtype) * (1 + u) * most
+    # Far below the normal numbers a product loses more than u of itself.
+    lost = np.where(most > 0, count * tiny(value.dtype), 0.0)
+    if are_integers(x, ex) and are_integers(y, ey):
+        rounded, lost = (np.where(holds_integers(most, value.dtype), 0.0, each) for each in (rounded, lost))
     if bound:
         rounded = np.maximum(rounded, bound.share * total(bound.magnitude(x, ex), bound.magnitude(y, ey)))
-    error = (most - least) + rounded
-    # Far below the normal numbers a product loses more than u of itself.
-    result, error = total(x, y), error + np.where(most > 0, count * tiny(value.dtype), 0.0)
+    result, error = total(x, y), (most - least) + rounded + lost
     return result, np.where(np.isfinite(error_with_overflow(most, error, value.dtype)), error, np.inf)
 
 

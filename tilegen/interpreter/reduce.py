@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.rounding import error_with_overflow, gamma, tiny
+from tilegen.interpreter.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny
 from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import FLOATS, Equation
@@ -35,7 +35,7 @@ def accumulator(equation: Equation, count: int, shape: tuple[int, ...], share: f
     assert equation.reduce is not None
     match equation.reduce:
         case "sum":
-            return TermSum(count, dtype, shape, share)
+            return TermSum(dtype, shape, share)
         case "prod":
             return _Product(count, dtype, shape)
         case "max" | "min":
@@ -51,16 +51,17 @@ def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 class TermSum:
-    """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order.
+    """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order, for n terms that are not 0.
 
     Infinities and nan among the terms decide it; nothing is known of it where some order may overflow. An instruction
     may lose `share` of what `add_magnitudes` is given.
     """
 
-    def __init__(self, count: int, dtype: str, shape: tuple[int, ...], share: float = 0.0) -> None:
-        self.count = count
+    def __init__(self, dtype: str, shape: tuple[int, ...], share: float = 0.0) -> None:
         self.dtype = dtype
         self.share = share
+        self.count = np.zeros(shape)
+        self.integers = True
         self.magnitudes = np.zeros(shape)
         self.total = _zeros(dtype, shape)
         self.special = np.zeros(shape)
@@ -76,6 +77,8 @@ class TermSum:
                 self.special += np.where(finite, 0.0, value).sum(axis=axes)
                 value = np.where(finite, value, 0.0)
             self.size += np.abs(value).sum(axis=axes)
+            self.count += ((value != 0) | (error != 0)).sum(axis=axes)
+            self.integers = self.integers and are_integers(value, error)
         self.total += value.sum(axis=axes)
         self.error += error.sum(axis=axes)
 
@@ -87,8 +90,9 @@ class TermSum:
         if self.dtype not in FLOATS:
             return _wrap_result(self.total, self.error)
         size = self.size + self.error
-        lost = np.where(size > 0, self.count * tiny(self.dtype), 0.0)
-        rounded = np.maximum(gamma(self.count, self.dtype) * size, self.share * self.magnitudes)
+        sure, least = self.integers & holds_integers(size, self.dtype), self.count * tiny(self.dtype)
+        rounded, lost = (np.where(sure, 0.0, each) for each in (gamma(self.count, self.dtype) * size, least))
+        rounded = np.maximum(rounded, self.share * self.magnitudes)
         error = error_with_overflow(size, self.error + rounded + lost, self.dtype)
         return np.where(self.special == 0, self.total, self.special), error
 
@@ -124,7 +128,8 @@ class _Product:
         if self.dtype not in FLOATS:
             return _wrap_result(self.total, self.error)
         gone = np.where(self.most > 0, self.count * tiny(self.dtype) * self.large, 0.0)
-        error = self.most * (1 + gamma(self.count, self.dtype)) - np.abs(self.total) + gone
+        most = np.where(self.most > 0, self.most * (1 + gamma(self.count, self.dtype)), 0.0)
+        error = most - np.abs(self.total) + gone
         error = np.where(np.isfinite(error_with_overflow(self.large, self.large, self.dtype)), error, np.inf)
         nan = np.isnan(self.total) & np.isfinite(self.error) & np.isnan(self.large)
         return self.total, np.where(nan, 0.0, np.where(np.isfinite(error) & np.isfinite(self.error), error, np.inf))

@@ -49,12 +49,19 @@ class Reference:
         gap: for the target of argmax or argmin, None otherwise: takes indices in the shape of the target and tells how
             far the value at each is from the best one, as a share of what these values' bounds explain. Up to 1 it may
             be the best; inf where it is not, or is no index at all.
+        best: for such a target how far the best values may be off; None otherwise.
     """
 
     value: Array
     bound: Array
     written: Array
     gap: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
+    best: Array | None = None
+
+    @property
+    def known(self) -> Array:
+        """Of which elements something is known, so that a result can be held against it."""
+        return np.isfinite(self.bound if self.best is None else self.best)
 
 
 def reference(
@@ -84,7 +91,7 @@ def reference(
             memory[tensor.name] = empty_memory(tensor.name, tensor.dtype, shape_of(tensor, sizes))
     for number in kernel.scalars:
         memory[number.name] = memory_of_input(number.name, number.dtype, np.asarray(arrays[number.name]))
-    judges: dict[str, Callable[[Array], Array]] = {}
+    judges: dict[str, tuple[Callable[[Array], Array], Array]] = {}
     with np.errstate(all="ignore"):
         for equation in _mark_rough(kernel.equations, tolerance.approximate):
             try:
@@ -92,9 +99,9 @@ def reference(
             except Undefined as bad:
                 raise _undefined_error(equation, bad) from None
             if equation.best is not None:
-                judges[equation.target] = _judge(equation, dict(sizes), memory)
+                judges[equation.target] = _judge(equation, dict(sizes), memory), memory[equation.best].error
     return {
-        t.name: Reference(m.value, m.error, m.written, judges.get(t.name))
+        t.name: Reference(m.value, m.error, m.written, *judges.get(t.name, ()))
         for t in kernel.tensors
         if t.role == "output" and (m := memory[t.name])
     }

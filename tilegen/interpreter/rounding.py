@@ -2,8 +2,9 @@
 
 A pair (x, e) stands for a number within e of the exact x; see uncertain.py. The bounds follow Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd edition, chapters 2 to 4: a rounded result is within u times itself, and
-a sum of n terms in any order within gamma_n = n u / (1 - n u) times the sum of their magnitudes. A fused
-multiply-add rounds once where this counts two, so it is covered.
+a sum of n terms in any order within gamma_n = n u / (1 - n u) times the sum of their magnitudes, where terms that are
+0 do not count. A fused multiply-add rounds once where this counts two, so it is covered. Sums and products of integers
+that the type holds are integers, and exact where the type holds all of them.
 
 A result that may be too large for its type is inf on one device and, by a fused operation or another order, a number
 on the next; what follows from it may be nan. So nothing is known of it.
@@ -63,10 +64,21 @@ def unit(dtype: str) -> float:
     return _UNIT[dtype] + 2.0**-53 if dtype in FLOATS else 0.0
 
 
-def gamma(count: int, dtype: str) -> float:
-    """gamma_n for n operations of `dtype`; inf where so many say nothing any more."""
-    product = count * unit(dtype)
-    return product / (1 - product) if product < 1 else float("inf")
+def gamma(count: Any, dtype: str) -> Array:
+    """gamma_n for n operations of `dtype`, a number or an array of them; inf from 1 on, for such a bound says nothing:
+    0 is within it."""
+    product = np.asarray(count * unit(dtype))
+    return np.where(product < 0.5, product / np.maximum(1 - product, 0.5), np.inf)
+
+
+def are_integers(value: Array, error: Array) -> bool:
+    """Whether all are integers for sure."""
+    return not np.any(error) and bool(np.all(value == np.rint(value)))
+
+
+def holds_integers(size: Array, dtype: str) -> Array:
+    """Where the type has all integers up to this size."""
+    return np.asarray(size <= 1 / _UNIT[dtype])
 
 
 def tiny(dtype: str) -> float:
@@ -130,10 +142,11 @@ def _mask_unknown(args: list[Pair]) -> Array:
 def _of_floats(name: str, args: list[Pair], dtype: str, rough: bool) -> Pair:
     (x, ex), (y, ey) = args[0], args[-1]
     match name:
-        case "+" | "-":
-            return round_to(x + y if name == "+" else x - y, ex + ey, dtype)
-        case "*":
-            return round_to(*product(args[0], args[1]), dtype)
+        case "+" | "-" | "*":
+            exact = product(*args) if name == "*" else (x + y if name == "+" else x - y, ex + ey)
+            if all(are_integers(*pair) for pair in args) and holds_integers(np.abs(exact[0]), dtype).all():
+                return exact
+            return round_to(*exact, dtype)
         case "/":
             return _as_on_a_device(name, args, quotient(args[0], args[1]), dtype, rough)
         case "neg":

@@ -61,7 +61,7 @@ def sum_bound(
         return None
     lost = sum(_worst_loss(nest, count, sizes, dtype) for nest in own) + count * 2.0**-53
     share = lost / (1 - lost) if lost < 1 else float("inf")
-    plain = 0.0 if all(nest.alone for nest in own) else gamma(count, dtype)
+    plain = 0.0 if all(nest.alone for nest in own) else float(gamma(count, dtype))
     return SumBound(share + plain + share * plain, max(_least_factor(nest.instruction) for nest in own))
 
 

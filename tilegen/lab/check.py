@@ -11,14 +11,14 @@ import numpy as np
 from tilegen import interpreter
 from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, Guarded, empty, guarded_array, shape_of
 from tilegen.backends.device_program import Program
-from tilegen.errors import WrongResult
+from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
 from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.lab import inputs
 
-# A kind of inputs is taken if more than this share of the results are finite and have a bound.
+# A kind of inputs is taken at once if more than this share of the results are finite and have a bound.
 _ENOUGH = 0.9
 
 
@@ -37,16 +37,21 @@ class Case:
 
 @dataclass(frozen=True)
 class Trial:
-    """A case that a kernel has passed.
+    """A case in which a kernel has shown no fault.
 
     `error` is its largest error as a share of what the bound allows; `unbounded` the share of elements of which
     nothing can be said: an approximation is out of its documented range, or a number may be too large for its type.
+    Where that is all of them, nothing was `compared`.
     """
 
     sizes: Mapping[str, int]
     data: str
     error: float
     unbounded: float = 0.0
+
+    @property
+    def compared(self) -> bool:
+        return self.unbounded < 1
 
 
 def cases(
@@ -78,13 +83,25 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
         WrongResult: an element is not what the kernel as written gives, or lies outside the outputs.
         ProofError: it is not proved, or, where it runs without a GPU, the CUDA program is not.
         LimitError: there is no CUDA program.
+        NothingCompared: of no element in any case it is known what it has to be.
     """
     trials = []
     for case in tried:
-        program.demand_proof(case.sizes)
-        trials += [_run_case(program, case)]
+        trials += [check_case(program, case)]
         done()
+    require_compared(trials)
     return tuple(trials)
+
+
+def require_compared(trials: Sequence[Trial]) -> None:
+    """Raises NothingCompared where there are trials, and none of them compared anything."""
+    if trials and not any(trial.compared for trial in trials):
+        notes = (
+            f"the last sizes that were tried: {', '.join(f'{n} = {v}' for n, v in trials[-1].sizes.items())}",
+            "sums in 16 bits have a bound if they have few terms, approximations for arguments of their range",
+        )
+        message = "nothing was compared: no inputs were found for which an element of the result has a finite bound"
+        raise NothingCompared(message, notes=notes)
 
 
 def _exact_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance, seed: int) -> Case | None:
@@ -116,13 +133,17 @@ def _random_case(kernel: Kernel, sizes: Mapping[str, int], tolerance: Tolerance,
 
 def _finite_share(expected: Mapping[str, interpreter.Reference]) -> float:
     """The share of the defined elements that are finite and have a bound."""
-    known = [np.isfinite(r.value) & (np.isfinite(r.bound) | (r.gap is not None)) for r in expected.values()]
+    known = [np.isfinite(r.value) & r.known for r in expected.values()]
     known = [k | ~np.asarray(r.written) for k, r in zip(known, expected.values(), strict=True)]
     return sum(float(np.sum(k)) for k in known) / max(1, sum(k.size for k in known))
 
 
-def _run_case(program: Program, case: Case) -> Trial:
-    """Runs the program on a case with guard zones around its outputs, and compares every element."""
+def check_case(program: Program, case: Case) -> Trial:
+    """Runs the program on a case with guard zones around its outputs, and compares every element.
+
+    Raises what `check` does.
+    """
+    program.demand_proof(case.sizes)
     engine = program.engine
     outputs = [t for t in program.kernel.tensors if t.role == "output"]
     arrays, zones = arrays_with_zones(program, case)
@@ -153,10 +174,9 @@ def arrays_with_zones(program: Program, case: Case) -> tuple[dict[str, Any], dic
 
 
 def _unbounded_share(expected: Sequence[interpreter.Reference]) -> float:
-    """The share of the defined elements that have no bound."""
-    judged = [r for r in expected if r.gap is None]
-    known = sum(int(np.sum(r.written)) for r in judged)
-    return sum(int(np.sum(np.isinf(r.bound) & r.written)) for r in judged) / max(1, known)
+    """The share of the defined elements of which nothing is known."""
+    defined = sum(int(np.sum(r.written)) for r in expected)
+    return sum(int(np.sum(~r.known & r.written)) for r in expected) / max(1, defined)
 
 
 def to_host(array: Any) -> np.ndarray[Any, Any]:
@@ -174,7 +194,7 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
     with np.errstate(invalid="ignore"):
         off = np.abs(numbers - value)
         allowed = np.zeros(value.shape) if case.data == "integers" else np.asarray(expected.bound)
-        right = (off <= allowed) | (numbers == value) | np.isinf(allowed)
+        right = (off <= allowed) | (numbers == value) | ~np.isfinite(allowed)
         # Any NaN equals any other.
         right |= np.isnan(numbers) & np.isnan(value)
     bounded = written & (allowed > 0) & np.isfinite(allowed) & (off > 0)

@@ -27,9 +27,14 @@ DRAWS: Mapping[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "small": lambda rng, shape: rng.standard_normal(shape, dtype="float32") / 1024,
     "narrow": lambda rng, shape: rng.random(shape, dtype="float32") * 0.7 + 0.25,
     "above 1": lambda rng, shape: rng.random(shape, dtype="float32") * 0.7 + 1.25,
+    # Sums of many terms in 16 bits have a bound if most terms are 0.
+    "sparse": lambda rng, shape: rng.standard_normal(shape, dtype="float32") * (rng.random(shape) < 1 / 16),
+    "sparser": lambda rng, shape: rng.standard_normal(shape, dtype="float32") * (rng.random(shape) < 1 / 256),
+    "sparsest": lambda rng, shape: rng.standard_normal(shape, dtype="float32") * (rng.random(shape) < 1 / 4096),
 }
+_SPARSE = ("sparse", "sparser", "sparsest")
 # (largest magnitude, share of elements that are not 0), from rich to sparse
-INTEGER_RANGES = ((4, 1.0), (2, 1.0), (1, 1.0), (1, 0.25), (1, 0.0625))
+INTEGER_RANGES = ((4, 1.0), (2, 1.0), (1, 1.0), (1, 1 / 4), (1, 1 / 16), (1, 1 / 64), (1, 1 / 1024))
 
 
 def maps_integers_to_integers(kernel: Kernel) -> bool:
@@ -74,7 +79,8 @@ def integers(
 def draw_kinds(kernel: Kernel) -> tuple[str, ...]:
     """The kinds of floating-point inputs to try a kernel with, the likeliest first: keys of DRAWS."""
     narrow = any(isinstance(n, Op) and n.name in _NARROW and _varies(n) for n in walk(kernel.equations))
-    return ("narrow", "above 1", "normal", "small") if narrow else ("normal", "small", "narrow", "above 1")
+    dense = ("narrow", "above 1", "normal", "small") if narrow else ("normal", "small", "narrow", "above 1")
+    return dense + (_SPARSE if any(equation.reduce == "sum" for equation in kernel.equations) else ())
 
 
 def _varies(op: Op) -> bool:
@@ -108,6 +114,7 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
     host = np.random.default_rng(seed)
     for scalar in kernel.scalars:
         whole = scalar.dtype not in FLOATS
+        drawn = DRAWS["normal"] if draw in _SPARSE else drawn  # a scalar of 0 would hide all that it multiplies
         value = int(host.integers(1, 101)) * _sign(scalar, host) if whole else float(drawn(host, (1,))[0])
         arrays[scalar.name] = stored_scalar(scalar, value)
     return arrays

@@ -17,6 +17,7 @@ from tilegen.errors import (
     DeviceError,
     IllegalStep,
     LimitError,
+    NothingCompared,
     ProofError,
     SourceError,
     StepError,
@@ -140,7 +141,7 @@ def outcome_of(error: TilegenError) -> Outcome:
             return "wrong"
         case LimitError():
             return "limits"
-        case ProofError():
+        case ProofError() | NothingCompared():
             return "unproved"
         case IllegalStep() | StepError() | SourceError() | UsageError():
             return "illegal"

@@ -146,7 +146,7 @@ def outcome(number: int, seed: int) -> int:
             raise AssertionError(f"case {number} of seed {seed}: {words}") from error
         finally:
             sys.stdin = was
-    assert code in range(6), (words, code)
+    assert code in range(7), (words, code)
     assert code == 0 or (out.getvalue() + err.getvalue()).strip(), (words, code)
     assert "Traceback" not in err.getvalue(), words
     return code
