@@ -149,7 +149,7 @@ def test_launches_go_to_the_stream_that_is_current(torch, kind) -> None:
     product(a, b)
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
-        torch.cuda._sleep(200_000_000)
+        torch.cuda._sleep(2_000_000_000)  # a second and more
         c = product(a, b)
     assert not side.query()
     assert torch.cuda.current_stream().query()

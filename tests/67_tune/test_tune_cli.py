@@ -124,8 +124,8 @@ def test_a_gpu_is_tuned_with_its_state_on_record(capsys) -> None:
     assert run([*words, "--budget", "25s", "--seed", "1", "--search", "random", "--resume", "run.jsonl"]) == 0
     assert "judge" in capsys.readouterr().out
     timed = [r for r in read_records(Path("run.jsonl").read_text(), "run.jsonl") if r.outcome == "measured"]
-    assert len(timed) > 5
     alone = [r for r in timed if not r.notes["together"]]
+    assert alone
     assert all(r.registers and r.compiler and r.conditions and r.proof == "proved" for r in alone)
     assert run(["compare", "gemm:registers", *words[2:], "--tuned", "run.jsonl"]) == 0
 
