@@ -18,9 +18,10 @@ from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch
 from tilegen.export.versions import choose
+from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering import Launch
 
 RECORDER = Path(__file__).with_name("recorder.cpp")
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

@@ -16,13 +16,14 @@ from tilegen.backends.record import Record
 from tilegen.backends.scalars import passed_scalar, stored_scalar
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
-from tilegen.backends.text_versions import TextVersion, TextVersions, sizes_text
-from tilegen.errors import ArgumentError, LimitError, did_you_mean, integers
+from tilegen.backends.text_versions import TextVersion, TextVersions
+from tilegen.errors import ArgumentError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
-from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering import Launch
 from tilegen.lowering.fragments import without_instructions
+from tilegen.lowering.grid import count_blocks
 from tilegen.lowering.pitches import pitch_of
 from tilegen.proof import Proof, demand
 
@@ -331,18 +332,10 @@ class Program:
         return self._entries[version, engine]
 
     def _run(self, launch: Launch, sizes: Mapping[str, int], names: Sequence[str]) -> Run:
-        x, y, z = (extent.evaluate(sizes) for extent in launch.grid)
-        for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
-            if blocks > limit:
-                notes = ("bind the larger dimension to block.x, or make the tile larger",)
-                message = (
-                    f"{launch.name} needs {blocks} blocks along {axis} for {sizes_text(sizes)}; {limit} are the limit"
-                )
-                raise LimitError(message, notes=notes)
         scalars = [scalar.name for scalar in self.kernel.scalars]
         return Run(
             launch.name,
-            (x, y, z),
+            count_blocks(launch.name, launch.grid, sizes),
             launch.launched_block,
             launch.shared_bytes,
             tuple(names.index(name) for name in launch.tensors),

@@ -12,8 +12,9 @@ from tilegen.export.launches import every_launch, launch_functions
 from tilegen.export.lines import wrap_code
 from tilegen.export.versions import Version
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
+from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Condition
-from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering import Launch
 
 # dtype -> its header, a float rounded to it as a float again, its largest number
 _ROUNDED = {

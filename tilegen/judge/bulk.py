@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import copysign, prod
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.hardware import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.matching import perfect_nest
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
@@ -32,10 +33,6 @@ from tilegen.ir.walk import loops, stmts, writes
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import example, negation_rows, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
-
-MOST_DIMENSIONS = 5
-MOST_ELEMENTS = 256  # of a box in each dimension
-_PLACE = 128  # bytes at whose multiples a box is put
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,8 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
             "a read with `else 0` can be made so",
             code="form",
         )
-    if len(tensor.shape) > MOST_DIMENSIONS or not tensor.shape:
-        raise Refused(f"a bulk copy takes a tensor of 1 to {MOST_DIMENSIONS} dimensions", code="form")
+    if len(tensor.shape) > BOX_DIMENSIONS or not tensor.shape:
+        raise Refused(f"a bulk copy takes a tensor of 1 to {BOX_DIMENSIONS} dimensions", code="form")
     swizzle = _swizzle_of(target)
     extents, inside = _extents_of_box(inner, (index, place), tensor, target, swizzle)
     _check_extents(tensor, target, extents, swizzle)
@@ -213,7 +210,7 @@ def _extents_of_box(
     inside: set[str] = set()
     for number, dim in enumerate(reversed(tensor.order)):
         extent = 1
-        most = swizzle // size if swizzle and not number else MOST_ELEMENTS
+        most = swizzle // size if swizzle and not number else BOX_LIMIT
         before = prod(extents)
         while loop := next(
             (
@@ -268,10 +265,10 @@ def _check_places(place: tuple[Affine, ...], target: Buffer, inside: frozenset[s
         outer = [(atom, factor) for atom, factor in index.terms if atom not in inside]
         for atom, factor in (*outer, ("", index.const)):
             step = factor * strides[dim] * size
-            if step % _PLACE:
+            if step % BOX_PLACE:
                 where = f"a step of '{Affine(((atom, 1),))}'" if atom else "its begin"
                 raise Refused(
-                    f"the boxes of bulk copies in '{target.name}' begin at multiples of {_PLACE} bytes, and "
+                    f"the boxes of bulk copies in '{target.name}' begin at multiples of {BOX_PLACE} bytes, and "
                     f"{where} is {step} bytes",
                     None,
                     f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
@@ -286,9 +283,9 @@ def _check_stages(program: Projection, box: BoxCopy) -> None:
     buffer = program.buffers[box.target]
     stages = max((each.stages for each in loops(program.tree.body) if each.name == buffer.scope), default=1)
     bytes_ = prod(e.const for e in buffer.shape) * DTYPE_BYTES[buffer.dtype]
-    if stages > 1 and bytes_ % _PLACE:
+    if stages > 1 and bytes_ % BOX_PLACE:
         raise Refused(
-            f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {_PLACE}",
+            f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {BOX_PLACE}",
             None,
             "choose a larger tile",
             code="form",

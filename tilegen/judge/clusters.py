@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.hardware import BOX_PLACE, CLUSTER_LIMIT, SWIZZLED_PLACE
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Buffer, Loop, Node
 from tilegen.ir.walk import loops
 from tilegen.judge.bulk import BoxCopy, boxes_in
@@ -24,9 +25,6 @@ from tilegen.poly.instances import Projection, Use
 from tilegen.poly.rows import rename
 from tilegen.poly.system import example
 from tilegen.poly.verdict import Refused, Words
-
-MOST_BLOCKS = 8  # of a cluster, on any GPU that has clusters
-_PLACE, _SWIZZLED = 128, 1024  # bytes at whose multiples a box is put, and one with swizzled rows
 
 
 def check_clusters(program: Projection) -> None:
@@ -66,9 +64,9 @@ def _check_blocks(launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> int:
     if blocks is None:
         message = f"'{box.target}' is shared by the blocks of '{name}', and is in no loop of blocks of that name"
         raise Refused(message, None, "put multicast behind the steps that change these loops", code="form")
-    if not blocks.extent.is_const or not 2 <= blocks.extent.const <= MOST_BLOCKS:
+    if not blocks.extent.is_const or not 2 <= blocks.extent.const <= CLUSTER_LIMIT:
         raise Refused(
-            f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {MOST_BLOCKS} blocks",
+            f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {CLUSTER_LIMIT} blocks",
             None,
             f"tile({name}, 2), ahead of bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
             code="form",
@@ -129,7 +127,7 @@ def share_of(box: BoxCopy, blocks: int, tensor: Buffer) -> BoxCopy | None:
     if weight < 1 or box.extents[slowest] // weight % blocks:
         return None
     extents = (*box.extents[:slowest], box.extents[slowest] // blocks, *box.extents[slowest + 1 :])
-    if prod(extents) * DTYPE_BYTES[tensor.dtype] % (_SWIZZLED if box.swizzle else _PLACE):
+    if prod(extents) * DTYPE_BYTES[tensor.dtype] % (SWIZZLED_PLACE if box.swizzle else BOX_PLACE):
         return None
     return _at_share(replace(box, extents=extents), name, box.extents[slowest] // weight // blocks)
 

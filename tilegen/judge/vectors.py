@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tilegen.ir.affine import const
+from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import Row, example, form, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 
 WIDTHS = (2, 4, 8, 16)
-BYTES = 16
 
 
 def check_vectors(program: Projection) -> None:
@@ -70,11 +70,11 @@ def _check_leaf(program: Projection, leaf: Leaf) -> None:
     for use in leaf.uses:
         dtype = program.buffers[use.buffer].dtype
         width = extent.const * DTYPE_BYTES[dtype]
-        if width > BYTES and any(loop in i.names() for i in use.index):
+        if width > ACCESS_LIMIT and any(loop in i.names() for i in use.index):
             raise Refused(
-                f"a vector of {extent.const} {dtype} has {width} bytes, and {BYTES} is the most",
+                f"a vector of {extent.const} {dtype} has {width} bytes, and {ACCESS_LIMIT} is the most",
                 None,
-                f"{BYTES // DTYPE_BYTES[dtype]} elements fit",
+                f"{ACCESS_LIMIT // DTYPE_BYTES[dtype]} elements fit",
                 code="vector",
             )
     # Registers have no addresses: any lane may be in any of them.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.hardware import SHARED_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
@@ -20,7 +21,6 @@ from tilegen.lowering.conflicts import Path, conflicts
 from tilegen.lowering.dependent_launch import with_launch_waits
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
-    GRID_LIMIT,
     Context,
     Coordinates,
     coordinates,
@@ -54,9 +54,8 @@ from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.zeros import declare_zeros
 
-__all__ = ["GRID_LIMIT", "Launch", "distributed_tree", "fits", "lower", "unmet"]
+__all__ = ["Launch", "distributed_tree", "fits", "lower", "unmet"]
 
-SHARED_LIMIT = 227 * 1024
 # Bytes of a thread's registers. A GPU has 1020; what is beyond lies in memory, where a little of it does no harm.
 REGISTER_LIMIT = 64 * 1024
 

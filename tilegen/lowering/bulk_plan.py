@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.hardware import SWIZZLED_PLACE
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Condition
 from tilegen.ir.swizzle import BULK_UNIT
@@ -19,7 +20,6 @@ from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.lowering.vectors import Needs
 
 Slot = tuple[Path, int]
-_ROOM = 1024  # bytes at whose multiples a buffer begins that a swizzle may permute
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Bulk:
     def memory(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
         """`buffers` and the barriers by name; what boxes are copied to or from begins where they can."""
         mine = self.filled | self.stored
-        room = (replace(b, align=max(b.align, _ROOM)) if b.name in mine else b for b in buffers)
+        room = (replace(b, align=max(b.align, SWIZZLED_PLACE)) if b.name in mine else b for b in buffers)
         return {b.name: b for b in (*room, *self.barriers.values())}
 
     def add_needs(self, needs: Needs) -> Needs:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.hardware import AXIS_LIMIT, THREAD_LIMIT
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.ranges import simplify
@@ -18,9 +19,7 @@ from tilegen.lowering.register_budgets import Budgets, choose_budgets
 
 T = TypeVar("T")
 
-THREAD_LIMIT = 1024
 GROUPS = 2  # so many take turns
-AXIS_LIMIT = (1024, 1024, 64)
 
 
 @dataclass(frozen=True)

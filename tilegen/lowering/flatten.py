@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
 from tilegen.lowering.batches import described_buffers
@@ -18,9 +19,6 @@ from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.perform import perform
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
 from tilegen.lowering.substitution import substitute_integers
-
-# Blocks of a grid along x, y and z.
-GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine
+from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, Condition
 
 
@@ -45,6 +47,17 @@ class Product:
     def __str__(self) -> str:
         parts = [str(factor) for factor in self.factors]
         return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
+
+
+def count_blocks(launch: str, grid: tuple[Product, Product, Product], sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    """The blocks of a launch along x, y and z at these sizes. Raises LimitError where a grid has no so many."""
+    x, y, z = (along.evaluate(sizes) for along in grid)
+    for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
+        if blocks > limit:
+            at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+            message = f"{launch} needs {blocks} blocks along {axis} for {at}; {limit} are the limit"
+            raise LimitError(message, notes=("bind the larger dimension to block.x, or make the tile larger",))
+    return x, y, z
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
 from tilegen.ir.choices import condition_of
+from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.show import show_condition
@@ -23,8 +24,6 @@ from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
 from tilegen.lowering.reads import inside
-
-LARGEST = 16  # bytes of one access
 
 
 @dataclass
@@ -291,7 +290,7 @@ class _Lanes:
         size = self.width * DTYPE_BYTES[buffer.dtype]
         *outer, fastest = (access.index[d] for d in buffer.order)
         along = fastest.linear_in(self.lane) and fastest.coefficient(self.lane) == 1
-        if size > LARGEST or not along or any(self.lane in i.names() for i in outer):
+        if size > ACCESS_LIMIT or not along or any(self.lane in i.names() for i in outer):
             return False
         if buffer.swizzle and not buffer.swizzle.keeps(self.width):
             return False

@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.hardware import BOX_LIMIT, BOX_PLACE, SWIZZLED_PLACE
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.row_digits import count_rows
@@ -42,8 +43,6 @@ BULK, IN_RING, ARRIVAL, WAIT = "bulk copy", "bulk copy in a ring", "arrival", "w
 STORE, READ = "bulk store", "read by stores"
 # What a thread has seen of its stores is said of no barrier, but of this.
 STORES = Buffer("bulk stores", "i64", (), "barrier", ())
-MOST_ELEMENTS = 256
-_PLACE, _SWIZZLED = 128, 1024  # bytes at whose multiples boxes, and swizzled buffers, begin
 
 
 def expand_bulk(body: tuple[Spmd, ...], launch: Launch, rings: frozenset[str]) -> tuple[Spmd, ...]:
@@ -162,8 +161,8 @@ def _nest_of(node: BulkCopy | BulkStore, launch: Launch, step: str) -> Spmd:
         raise Refused(f"'{node.map}' says that the rows of '{tensor.name}' are {each.row} elements apart")
     if len(node.coordinates) != len(each.shape) or len(each.box) != len(each.shape):
         raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
-    if any(not 1 <= extent <= MOST_ELEMENTS for extent in each.box):
-        raise Refused(f"a box of '{node.map}' has more elements in a dimension than {MOST_ELEMENTS}")
+    if any(not 1 <= extent <= BOX_LIMIT for extent in each.box):
+        raise Refused(f"a box of '{node.map}' has more elements in a dimension than {BOX_LIMIT}")
     names = [box_place(target.name, n) for n in range(len(each.box))]
     source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
     for name, extent, dim in zip(names, each.box, reversed(tensor.order), strict=True):
@@ -255,9 +254,10 @@ def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> 
         for number, dim in enumerate(reversed(target.order)):
             place += first.index[dim] * step
             step *= target.shape[dim].const + (0 if number else target.pad)
-        off = (place * size) % _PLACE
-        if places[target.name] % _PLACE or not facts.is_implied(Condition(off, equal=True), extents, launch.requires):
-            raise Refused(f"a box in '{target.name}' begins at no multiple of {_PLACE} bytes", f"at {place}")
+        off = (place * size) % BOX_PLACE
+        begins = facts.is_implied(Condition(off, equal=True), extents, launch.requires)
+        if places[target.name] % BOX_PLACE or not begins:
+            raise Refused(f"a box in '{target.name}' begins at no multiple of {BOX_PLACE} bytes", f"at {place}")
     return len(copies)
 
 
@@ -282,5 +282,5 @@ def _check_swizzle(each: TensorMap, target: Buffer, place: int) -> None:
         return
     if length != each.swizzle or each.box[0] * size != length or (count_rows(target) > 1 and count_rows(target) % 8):
         raise Refused(f"the rows of '{target.name}' are not those that '{each.name}' swizzles")
-    if place % _SWIZZLED:
-        raise Refused(f"'{target.name}' is swizzled, and does not begin at a multiple of {_SWIZZLED} bytes")
+    if place % SWIZZLED_PLACE:
+        raise Refused(f"'{target.name}' is swizzled, and does not begin at a multiple of {SWIZZLED_PLACE} bytes")

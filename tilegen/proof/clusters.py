@@ -36,14 +36,13 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.ir.affine import const, var
+from tilegen.ir.hardware import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.lowering.bulk_nodes import BulkCopy, MeetCluster, Release, StartBarriers
 from tilegen.lowering.grid import Cluster
 from tilegen.lowering.program import For, Launch, Spmd, nodes
 from tilegen.poly import Refused
-
-MOST_BLOCKS = 8
 
 
 def leave_cluster(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
@@ -83,8 +82,8 @@ def _check_neighbours(cluster: Cluster, launch: Launch) -> None:
     names = [name for name, kind, _ in launch.coordinates if kind == cluster.kind]
     if not names or names[-1] != cluster.rank or len(names) != len(along) or along[-1] != const(cluster.blocks):
         raise Refused(f"'{cluster.rank}' does not number the blocks of a cluster")
-    if not 2 <= cluster.blocks <= MOST_BLOCKS:
-        raise Refused(f"a cluster has {cluster.blocks} blocks, and 2 to {MOST_BLOCKS} can run at once")
+    if not 2 <= cluster.blocks <= CLUSTER_LIMIT:
+        raise Refused(f"a cluster has {cluster.blocks} blocks, and 2 to {CLUSTER_LIMIT} can run at once")
 
 
 def _alone(value: Any, cluster: Cluster) -> Any:

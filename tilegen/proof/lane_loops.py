@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.atomics import WIDE
+from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
@@ -17,7 +18,6 @@ from tilegen.poly import Facts, Refused, Unproved
 
 # The step of a statement that is an asynchronous copy.
 ASYNCHRONOUS = "asynchronous"
-_BYTES = 16
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)
 
@@ -257,7 +257,7 @@ def _check_access(
     def access_text() -> str:
         return f"{access.buffer}[{', '.join(map(str, access.index))}]"
 
-    if width not in _WIDTHS or size > _BYTES or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
+    if width not in _WIDTHS or size > ACCESS_LIMIT or buffer.space not in ("global", "shared") or dtype != buffer.dtype:
         raise Refused(f"{access_text()} is no vector of {width} {dtype}")
     if buffer.space == "global" and launch.alignment.get(memory_of(access.buffer), 1) % size:
         raise Refused(

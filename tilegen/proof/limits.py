@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.ir.affine import var
+from tilegen.ir.hardware import AXIS_LIMIT, GRID_LIMIT, SHARED_LIMIT, THREAD_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.integers import claims, fit_somewhere, holds
@@ -13,14 +14,12 @@ from tilegen.lowering.pitches import pitch_of
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
-THREADS, AXES, SHARED = 1024, (1024, 1024, 64), 227 * 1024
 REGISTERS = 512 * 1024  # of local memory, where registers lie that a GPU has not
-GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 def check_limits(launch: Launch) -> int:
     """How many limits there are. Raises Refused where the launch is over one."""
-    if prod(launch.block) > THREADS or any(n > most for n, most in zip(launch.block, AXES, strict=True)):
+    if prod(launch.block) > THREAD_LIMIT or any(n > most for n, most in zip(launch.block, AXIS_LIMIT, strict=True)):
         raise Refused(f"{launch.name} has a block of {launch.block} threads, which is more than a GPU has")
     if any(n.is_const and n.evaluate({}) > most for n, most in zip(launch.grid, GRID_LIMIT, strict=True)):
         raise Refused(f"{launch.name} has a grid of {' x '.join(map(str, launch.grid))} blocks: more than a GPU takes")
@@ -34,8 +33,8 @@ def check_limits(launch: Launch) -> int:
     for buffer in launch.buffers.values():
         if buffer.space == "shared":
             shared = -(-shared // buffer.align) * buffer.align + bytes_of(buffer)
-    if shared > SHARED:
-        raise Refused(f"{launch.name} takes {shared} bytes of shared memory, and {SHARED} are the most")
+    if shared > SHARED_LIMIT:
+        raise Refused(f"{launch.name} takes {shared} bytes of shared memory, and {SHARED_LIMIT} are the most")
     private = sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
     if private > REGISTERS:
         raise Refused(f"{launch.name} takes {private} bytes of registers a thread, and {REGISTERS} are the most")

@@ -13,7 +13,8 @@ from math import prod
 from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, not_, or_, rshift, sub, xor
 
 from tests.support.reader import c_text
-from tilegen.lowering import GRID_LIMIT, fits
+from tilegen.ir.hardware import GRID_LIMIT
+from tilegen.lowering import fits
 
 DRAWS = 24
 BITS = {"int": 32, "long long": 64, "long": 64}

@@ -20,9 +20,10 @@ from tilegen.backends.text.lines import indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import names_of
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
+from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
-from tilegen.lowering import GRID_LIMIT, Launch
+from tilegen.lowering import Launch
 from tilegen.lowering.bulk_nodes import StartRing
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
