@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lane_bits import LaneBits, NotDealt, lane_bits, runs_of_bits, value_by_lane
+from tilegen.ir.lane_bits import LaneBits, NotDealt, count_of, lane_bits, runs_of_bits, value_by_lane
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import (
@@ -168,11 +168,11 @@ class _Deal:
         values: dict[str, Affine] = {}
         parts: dict[str, list[Loop]] = {}
         for name, told in bits.items():
-            values[name], parts[name] = self._split(name, lanes, told)
+            values[name], parts[name] = self._split(name, lanes, told, extents[name])
         known = {**extents, self.lane: lanes} | {p.name: p.extent.const for each in parts.values() for p in each}
         return self._nest((loop,), parts, known, values)
 
-    def _split(self, name: str, lanes: int, told: LaneBits) -> tuple[Affine, list[Loop]]:
+    def _split(self, name: str, lanes: int, told: LaneBits, extent: int) -> tuple[Affine, list[Loop]]:
         """The value of a loop for a lane, and the loops of every lane that are left of it, outermost first."""
         rest: dict[int, Affine] = {}
         left: list[Loop] = []
@@ -180,7 +180,7 @@ class _Deal:
             if told[low] is None:
                 part = name if high - low == len(told) else self._part(name, low, high)
                 rest[low] = var(part)
-                left.insert(0, Loop(part, const(2 ** (high - low)), ()))
+                left.insert(0, Loop(part, const(count_of(told, low, high, extent)), ()))
         return value_by_lane(told, var(self.lane), lanes, rest), left
 
     def _part(self, name: str, low: int, high: int) -> str:

@@ -1,7 +1,9 @@
 """Layouts of operands as permutations of bits: what a lane's number tells of the loops over a fragment's elements.
 
 Each bit of an element's indices is a bit of its lane's number or of its register's. So each bit of a loop that runs
-over elements is either told by the lane, or stays a loop of every lane.
+over elements is either told by the lane, or stays a loop of every lane. An index that runs to no power of two, as the
+192 columns of a result do, has one digit more above its bits, of an odd number of values, which is of the register: it
+counts as one more bit, the last one, that stays with every lane.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
     found: list[tuple[Bit, ...]] = []
     for dim, extent in enumerate(fragment.shape):
         bits = []
-        for place in range(extent.bit_length() - 1):
+        whole, odd = _bits_and_odd_part(extent)
+        for place in range(whole + (odd > 1)):
             point = tuple(2**place if d == dim else 0 for d in range(len(fragment.shape)))
             lane, register = fragment.slot(point)
             number = lane or register
-            if (lane and register) or number & (number - 1) or extent & (extent - 1):
+            if (lane and (register or place == whole)) or number & (number - 1):
                 return None
             bits.append(Bit(lane > 0, number.bit_length() - 1))
         found.append(tuple(bits))
@@ -50,9 +53,16 @@ def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
     lanes, registers = map(box.each, fragment.slots(list(box.values.values())))
     for value, bits_ in zip(box.values.values(), found, strict=True):
         for place, bit in enumerate(bits_):
-            number = (value >> place & 1) << bit.place
+            digit = value >> place
+            number = (digit if place == len(bits_) - 1 else digit & 1) << bit.place
             lanes, registers = (lanes - number, registers) if bit.of_lane else (lanes, registers - number)
     return None if lanes.any() or registers.any() else tuple(found)
+
+
+def _bits_and_odd_part(extent: int) -> tuple[int, int]:
+    """(n, odd) with extent = odd * 2**n."""
+    lowest = extent & -extent
+    return lowest.bit_length() - 1, extent // lowest
 
 
 def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
@@ -86,7 +96,7 @@ def _doublings(steps: list[int]) -> Iterable[tuple[int, int]]:
         low = high
 
 
-# For each bit of a loop, lowest first, the bit of the lane's number that it is; None where each lane has both values.
+# For each bit of a loop, lowest first, the bit of the lane's number that it is; None where each lane has all values.
 LaneBits = tuple[int | None, ...]
 
 
@@ -100,16 +110,17 @@ def lane_bits(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, i
     if layout is None:
         raise NotDealt(f"the layout of '{buffer.name}' permutes no bits of the indices")
     found: dict[str, LaneBits] = {}
+    side = dict(zip(buffer.fragment_dims, buffer.fragment.shape, strict=True))
     for bits, dim in zip(layout, buffer.fragment_dims, strict=True):
         used: set[int] = set()
         for name, weight in index[dim].terms:
             extent = extents.get(name, 0) if isinstance(name, str) else 0
-            low, count = weight.bit_length() - 1, extent.bit_length() - 1
-            mine = range(low, low + count)
-            digits = weight > 0 and extent > 0 and weight == 2**low and extent == 2**count
-            if not digits or not isinstance(name, str) or name in found or used.intersection(mine):
+            digits = weight > 0 and extent > 0 and weight & (weight - 1) == 0
+            if not digits or not isinstance(name, str) or name in found:
                 raise _no_digits(buffer, index[dim])
-            if low + count > len(bits):
+            low, (count, odd) = weight.bit_length() - 1, _bits_and_odd_part(extent)
+            mine = range(low, low + count + (odd > 1))
+            if used.intersection(mine) or mine.stop > len(bits) or (odd > 1 and extent * weight != side[dim]):
                 raise _no_digits(buffer, index[dim])
             used.update(mine)
             found[name] = tuple(bits[p].place if bits[p].of_lane else None for p in mine)
@@ -124,18 +135,23 @@ def fragment_of_lanes(operand: Tensor, told: Sequence[LaneBits], lanes: int) -> 
     Those of the register are in the order of the indices, the last index lowest.
     """
     indices = tuple(f"{operand.name}.{dim}" for dim in range(len(told)))
-    lane, register, count = const(0), const(0), 0
-    for name, bits in reversed([*zip(indices, told, strict=True)]):
+    lane, register, weight = const(0), const(0), 1
+    for name, bits, extent in reversed([*zip(indices, told, operand.shape, strict=True)]):
         for low, high in runs_of_bits(bits):
             digit = var(name) // 2**low
             if high < len(bits):
                 digit = digit % 2 ** (high - low)
             place = bits[low]
             if place is None:
-                register, count = register + digit * 2**count, count + high - low
+                register, weight = register + digit * weight, weight * count_of(bits, low, high, extent.const)
             else:
                 lane += digit * 2**place
     return Fragment(operand, indices, lane, register, lanes=lanes)
+
+
+def count_of(bits: LaneBits, low: int, high: int, extent: int) -> int:
+    """How many values a run of the bits of a loop has."""
+    return extent >> low if high == len(bits) else 1 << (high - low)
 
 
 def _no_digits(buffer: Buffer, index: Affine) -> NotDealt:
