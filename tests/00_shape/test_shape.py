@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,14 +26,14 @@ RANKS = [
     {"proof"},
     {"backends"},
     {"lab"},
-    {"export"},
-    {"report"},
+    {"export", "report"},
     {"api"},
-    {"torch"},
-    {"tune", "profile", "course"},
+    {"torch", "tune", "profile", "course"},
     {"cli"},
     {"__main__", "__init__"},
 ]
+# What can be deleted, and the rest works: `api`, `cli` and the face of the package alone import these, when needed.
+PLUGINS = ("course", "export", "profile", "report", "torch", "tune")
 # A library is imported by its own part alone; within the backends, by its runtime alone.
 DOORS = {
     "lark": "tilegen/frontend/",
@@ -95,6 +96,37 @@ def test_imports_point_down() -> None:
         if rank(words[1]) >= rank(part_of(path))
     ]
     assert not climbing
+
+
+def test_plugins_are_imported_where_they_are_needed() -> None:
+    early = []
+    for path in FILES:
+        top = {line for node in parsed(path).body for line in _lines_of_import(node)}
+        for module, line in imports(path):
+            plugin = next((each for each in PLUGINS if f"{module}.".startswith(f"tilegen.{each}.")), part_of(path))
+            if plugin != part_of(path) and (line in top or part_of(path) not in ("api", "cli")):
+                early += [f"{name(path)}:{line}: {module} belongs in a function of api or cli"]
+    assert not early
+
+
+def _lines_of_import(node: ast.stmt) -> list[int]:
+    return [node.lineno] if isinstance(node, ast.Import | ast.ImportFrom) else []
+
+
+def test_the_rest_works_without_plugins(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        f"for name in {PLUGINS!r}: sys.modules['tilegen.' + name] = None\n"
+        "from tilegen.cli import run\n"
+        "for words in ('check gemm:tiled', 'compare gemm:tiled', 'explain gemm:tiled', 'help sum', 'help -s pad'):\n"
+        "    assert run(words.split()) == 0, words\n"
+        "sys.exit(run(['learn']))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.endswith("error: this needs tilegen.course, a part of tilegen that is not installed\n")
 
 
 def test_each_library_has_one_door() -> None:

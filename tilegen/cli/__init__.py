@@ -87,6 +87,11 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("tilegen."):
+            raise
+        print(f"error: this needs {error.name}, a part of tilegen that is not installed", file=sys.stderr)
+        return DeviceError.exit_code
     except MemoryError as error:  # the errors of numpy and cupy are subclasses
         print(f"error: out of memory: {error}\n  note: --size chooses smaller arrays", file=sys.stderr)
         return DeviceError.exit_code

@@ -20,7 +20,6 @@ from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Attempt, Request
 from tilegen.errors import DeviceError
-from tilegen.profile.counters import APART
 
 if TYPE_CHECKING:
     from tilegen.lab.explain import Explanation
@@ -108,6 +107,8 @@ def _tasks(
 
 
 def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> None:
+    from tilegen.profile.counters import APART
+
     sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
     out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}", style="bold", markup=False)
     out.print(_table(steps))
