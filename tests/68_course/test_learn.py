@@ -1,6 +1,7 @@
 """What `tilegen learn` writes, and what it says of mistakes: a golden text for each, tests/errors/course/*.txt."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -102,3 +103,22 @@ def test_solutions_are_not_where_a_student_sees_them() -> None:
     shipped = {each.name for each in (data_folder("examples") / "course").iterdir()}
     assert {name for name in shipped if not name.endswith(".md")} == {"puzzles.toml"}
     assert {path.stem for path in SOLUTIONS.iterdir()} == {str(chapter.number) for chapter in chapters()}
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda each: each.name)
+def test_a_chapter_is_printed_whole(chapter, capsys):
+    assert run(["learn", str(chapter.number), "--read"]) == 0
+    text = capsys.readouterr().out
+    assert "../" not in text
+    shown = " ".join(text.split())
+    for part in chapter.parts:
+        for line in part.text.splitlines():
+            if part.kind and line.strip():
+                assert f"    {line}" in text
+            elif part.kind == "" and not re.search(r"[\[|*<]", line):
+                assert " ".join(line.split()) in shown
+
+
+def test_the_search_finds_chapters(capsys) -> None:
+    assert run(["help", "-s", "shared memory"]) == 0
+    assert "tilegen learn 1 --read\n    " in capsys.readouterr().out

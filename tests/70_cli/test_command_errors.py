@@ -40,6 +40,7 @@ COMMANDS = {
     "new_several": "new other.tg --from gemm:naive,tiled",
     "new_no_schedule": "new other.tg --from gemm:tild",
     "new_no_folder": "new none/other.tg --from gemm:tiled",
+    "new_refused": "new other.tg --from two.tg:first",
     "new_for_several": "new other.tg --from gemm_transposed:tiled",
     "stock_no_schedule": "show gemm:tild",
     "schedule_twice": "show gemm:tiled --schedule tiled",

@@ -8,12 +8,13 @@ import pytest
 
 import tilegen
 from tilegen.cli import load_commands, run
+from tilegen.cli.help import _pages
 from tilegen.cli.pages import readable, sections, words
-from tilegen.course import chapters
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.values import _FUNCTIONS
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, REDUCTIONS, THREAD_KINDS
 
+COMMANDS = load_commands().commands
 PACKAGE = Path(tilegen.__file__).parent
 FILES = re.compile(r"\b(examples|schedules|grammar|tests|tilegen)/\w+|\b(?!Agents\b)[\w/]+\.md\b")
 IN_A_CHECKOUT = {"grammar/tilegen", "tests/60_lab", "tests/50_backends"}  # and said to be there
@@ -60,25 +61,12 @@ def test_the_contents_name_each_section_and_each_is_printed(capsys):
         assert "\n".join(readable(sections()[name])) in printed(capsys, "help", name)
 
 
-def test_the_search_finds_steps_commands_sections_instructions_and_chapters(capsys):
+def test_the_search_finds_steps_sections_and_instructions(capsys):
     text = printed(capsys, "help", "-s", "shared memory")
-    for place in ("tilegen help cache_shared", "tilegen help instructions", "tilegen learn 1 --read"):
+    for place in ("tilegen help cache_shared", "tilegen help instructions"):
         assert f"{place}\n    " in text
     assert "tilegen help NAME, of an instruction\n    wgmma" in printed(capsys, "help", "-s", "wgmma")
     assert printed(capsys, "help", "-s", "no such text") == "'no such text' is nowhere\n"
-
-
-@pytest.mark.parametrize("chapter", chapters(), ids=lambda each: each.name)
-def test_a_chapter_is_printed_whole(chapter, capsys):
-    text = printed(capsys, "learn", str(chapter.number), "--read")
-    assert "../" not in text
-    shown = " ".join(text.split())
-    for part in chapter.parts:
-        for line in part.text.splitlines():
-            if part.kind and line.strip():
-                assert f"    {line}" in text
-            elif part.kind == "" and not re.search(r"[\[|*<]", line):
-                assert " ".join(line.split()) in shown
 
 
 def test_tables_and_lists_fit_the_line():
@@ -99,14 +87,11 @@ def test_tables_and_lists_fit_the_line():
 
 def shown_texts():
     """(where, text) of what a user sees: pages, help, the comments of stock files, strings in the code."""
-    for name, text in sections().items():
-        yield name, "\n".join(readable(text))
-    for chapter in chapters():
-        yield chapter.name, "\n".join(readable(chapter.text))
+    yield from _pages(
+        {name: f"{each.help} {[vars(p).get('help') for p in each.params]}" for name, each in COMMANDS.items()}
+    )
     for name in tilegen.api.stock_names():
         yield name, tilegen.load(name).text
-    for command in load_commands().commands.values():
-        yield command.name, f"{command.help} {[getattr(p, 'help', '') for p in command.params]}"
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

@@ -135,12 +135,20 @@ def cat_command(file: str, kernel: str | None) -> int:
 @KERNEL
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
-    """Write a file of your own at PATH: a kernel and a schedule with all of its steps; or a copy of a whole FILE."""
+    """Write a file of your own at PATH: a kernel and a schedule with all of its steps; or a copy of a whole FILE.
+
+    A schedule that is refused is not written.
+    """
     request = _request(source, kernel)
     file, names = request.load(), request.schedule
     if len(names) > 1:
         raise UsageError("a new file begins with one schedule", notes=(f"--from {request.file}:{names[0]}",))
-    text = file.self_contained(names[0], select(request).kernel) if names else file.text
+    text = file.text
+    if names:
+        chosen = select(request).kernel
+        text = file.self_contained(names[0], chosen)
+        if None not in file.kernels[chosen].attributes.values():  # those are given where it is used
+            file.kernel(chosen).schedule(names[0])
     printing.check_writable(path)
     if path != "-" and Path(path).exists() and not force:
         raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))

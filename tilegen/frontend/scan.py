@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unicodedata import name
 
 from tilegen.errors import Source, SourceError, Span
 from tilegen.ir.steps import LONGEST_NAME
@@ -11,6 +12,11 @@ MOST_CHARACTERS = 256 * 1024
 MOST_DIGITS = 40
 DEEPEST = 60
 
+# What looks like a sign of the language -> the sign.
+_WRITTEN = {
+    "\u201c": '"', "\u201d": '"', "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00b7": "*",
+    "\u00f7": "/", "\u2264": "<=", "\u2265": ">=", "\u2260": "!=", "\u2192": "->", "\u2026": "...", "\u00a0": "a space",
+}  # fmt: skip
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LONG = rf"\d{{{MOST_DIGITS + 1},}}|[A-Za-z_]\w{{{LONGEST_NAME},}}"
 _INTERESTING = re.compile(rf"#[^\n]*|[()\[\]{{}}]|{_LONG}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
@@ -61,9 +67,11 @@ def _close_bracket(source: Source, text: str, match: re.Match[str], open_bracket
 def _stray_character_error(source: Source, text: str, match: re.Match[str]) -> SourceError:
     found = match.group()
     shown = f"'{found}'" if found.isprintable() else f"U+{ord(found):04X}"
-    notes: tuple[str, ...] = ()
-    if found in "\u201c\u201d\u2018\u2019\u2212\u2013\u00d7\u00a0":
-        notes = ("it looks like an ordinary character but is not; type it again",)
+    notes = (f"it is U+{ord(found):04X}, {name(found, 'a character without a name').lower()}",)
+    if found in _WRITTEN:
+        notes += (f"write {_WRITTEN[found]}",)
+    elif found.isalpha():
+        notes += ("names have the letters A to Z and a to z, digits and _",)
     return SourceError(f"the character {shown} cannot stand here", _span_of(source, text, match), notes=notes)
 
 
