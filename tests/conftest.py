@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("plugin"):
+        if find_spec(f"tilegen.{marker.args[0]}") is None:
+            pytest.skip(f"tilegen.{marker.args[0]} is not installed")
     for marker, module in NEEDS.items():
         if item.get_closest_marker(marker) and (reason := import_module(module).unavailable_reason()):
             pytest.skip(reason)

@@ -107,6 +107,11 @@ def test_plugins_are_imported_where_they_are_needed() -> None:
             if plugin != part_of(path) and (line in top or part_of(path) not in ("api", "cli")):
                 early += [f"{name(path)}:{line}: {module} belongs in a function of api or cli"]
     assert not early
+    folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.endswith(PLUGINS)]
+    for path in (each for folder in folders for each in folder.rglob("*.py") if folder.name != "support"):
+        assert not any(
+            module.startswith(tuple(f"tilegen.{each}" for each in PLUGINS)) for module, _ in imports(path)
+        ), path
 
 
 def _lines_of_import(node: ast.stmt) -> list[int]:

@@ -11,6 +11,7 @@ from tilegen.cli import load_commands, run
 from tilegen.cli.help import _pages
 from tilegen.cli.pages import readable, sections, words
 from tilegen.frontend.data import data_folder
+from tilegen.frontend.stock import stock_instructions
 from tilegen.frontend.values import _FUNCTIONS
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, REDUCTIONS, THREAD_KINDS
 
@@ -47,6 +48,12 @@ def test_a_word_is_explained(word, capsys):
     if word in words():
         assert text.startswith(words()[word][0])
         assert " ".join(readable(words()[word][1])).strip() in " ".join(text.split("\n"))
+
+
+def test_the_instructions_that_it_names_are_there():
+    named = {n for _, meaning in words().values() for n in re.findall(r"\b(?:mma|wgmma|[ls][dt]matrix)_\w+", meaning)}
+    assert named
+    assert named <= stock_instructions().keys()
 
 
 def test_an_option_and_an_unknown_word_are_looked_for(capsys):

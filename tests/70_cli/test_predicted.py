@@ -42,6 +42,7 @@ def test_compare_predicts_for_a_machine(tmp_path, monkeypatch, capsys) -> None:
     assert f" {naive / tiled:.2f} │" in out
 
 
+@pytest.mark.plugin("report")
 def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(shlex.split(f"ladder gemm:naive {ON_T4} --size M=512 N=512 K=512 --json f.json --plot f.svg")) == 0

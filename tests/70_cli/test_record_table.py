@@ -45,6 +45,7 @@ def file(tmp_path, monkeypatch) -> str:
     return "run.json"
 
 
+@pytest.mark.plugin("report")
 def test_a_file_of_records_is_a_table(file, capsys) -> None:
     assert run(["records", file]) == 0
     out = capsys.readouterr().out

@@ -60,6 +60,7 @@ def test_no_command_ignores_a_size_without_a_name(command, capsys, tmp_path, mon
 
 
 @pytest.mark.pocl
+@pytest.mark.plugin("report")
 def test_a_sweep_has_a_table_for_each_size_and_a_picture(tmp_path, capsys) -> None:
     written, picture = tmp_path / "f.json", tmp_path / "f.svg"
     words = ["compare", *SMALL, "--size", "M=N=K=16..32x2", "--json", str(written), "--plot", str(picture)]
@@ -94,6 +95,7 @@ def test_a_size_that_fails_does_not_cost_those_before_it(tmp_path, capsys, monke
     assert "there is not so much memory" in capsys.readouterr().err
 
 
+@pytest.mark.plugin("report")
 def test_a_roofline_is_drawn(tmp_path) -> None:
     picture = tmp_path / "roofline.svg"
     assert run(["explain", "gemm", "--schedule", "tiled", "--no-compile", "--plot", str(picture)]) == 0
@@ -101,6 +103,7 @@ def test_a_roofline_is_drawn(tmp_path) -> None:
 
 
 @pytest.mark.pocl
+@pytest.mark.plugin("report")
 def test_a_ladder_is_drawn_and_drawn_again_from_its_record(tmp_path) -> None:
     kernel = tmp_path / "scale.tg"
     kernel.write_text(
@@ -115,6 +118,7 @@ def test_a_ladder_is_drawn_and_drawn_again_from_its_record(tmp_path) -> None:
     assert again.read_text() == picture.read_text()
 
 
+@pytest.mark.plugin("report")
 def test_where_nothing_has_a_time_there_is_nothing_to_draw(tmp_path, capsys) -> None:
     assert run(["explain", "transpose", "--schedule", "padded", "--no-compile", "--plot", str(tmp_path / "a.svg")]) == 2
     assert "there is nothing to draw" in capsys.readouterr().err

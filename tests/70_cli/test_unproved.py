@@ -59,6 +59,7 @@ def test_an_unproved_text_is_refused_or_says_so_in_its_head(capsys) -> None:
 
 @pytest.mark.nvrtc
 @pytest.mark.usefixtures("beyond_the_budget")
+@pytest.mark.plugin("export")
 def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, capsys) -> None:
     if fatbin.library_missing() and not shutil.which("fatbinary"):
         pytest.skip("no fat binary can be made")

@@ -46,8 +46,9 @@ def _footer(out: Console, found: Explanation) -> None:
     for line in tensor_lines(found):
         out.print(line, soft_wrap=True, markup=False)
     out.print(
-        "counted in a block that no border cuts, but what the L2 delivers in all; loads that a compiler makes once are "
-        "counted once."
+        "counts are those of a block of whole tiles, times the blocks; the bytes that the L2 delivers are counted in "
+        "all blocks. A value that the compiler can keep in a register is loaded once.",
+        soft_wrap=True,
     )
     for note in found.notes:
         out.print(note, soft_wrap=True, markup=False)

@@ -30,7 +30,7 @@ _TITLES = {
     "loops": "cut, nest, join and name loops",
     "execution": "what runs an iteration, and how it is written",
     "memory": "where values are kept",
-    "pipelining": "copies ahead of their use",
+    "pipelining": "copies that start before their use",
     "arithmetic": "what else may be computed than the kernel says",
 }
 

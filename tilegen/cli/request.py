@@ -228,8 +228,10 @@ def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, Se
 
 def _refuse_measurements(path: str) -> None:
     """Raises UsageError where the file is what a command has measured, and no text of kernels."""
-    from tilegen.report import read_measured
-
+    try:
+        from tilegen.report import read_measured
+    except ModuleNotFoundError:  # a plugin, without which nothing is known of such files
+        return
     name = shorten(path)
     try:
         read_measured(read_file(path) or "", name)
