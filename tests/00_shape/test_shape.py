@@ -108,10 +108,9 @@ def test_plugins_are_imported_where_they_are_needed() -> None:
                 early += [f"{name(path)}:{line}: {module} belongs in a function of api or cli"]
     assert not early
     folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.endswith(PLUGINS)]
-    for path in (each for folder in folders for each in folder.rglob("*.py") if folder.name != "support"):
-        assert not any(
-            module.startswith(tuple(f"tilegen.{each}" for each in PLUGINS)) for module, _ in imports(path)
-        ), path
+    tests = [path for folder in folders if folder.name != "support" for path in folder.rglob("*.py")]
+    plugins = tuple(f"tilegen.{each}" for each in PLUGINS)
+    assert not [name(path) for path in tests if any(module.startswith(plugins) for module, _ in imports(path))]
 
 
 def _lines_of_import(node: ast.stmt) -> list[int]:

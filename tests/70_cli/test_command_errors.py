@@ -92,7 +92,7 @@ def _of_plugin(name: str) -> object:
     return pytest.param(name, marks=[pytest.mark.plugin(plugin)] if plugin else [])
 
 
-@pytest.mark.parametrize("name", map(_of_plugin, COMMANDS))
+@pytest.mark.parametrize("name", [_of_plugin(each) for each in COMMANDS])
 def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, golden_error) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(OWN)

@@ -145,7 +145,7 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
         raise UsageError("a new file begins with one schedule", notes=(f"--from {request.file}:{names[0]}",))
     text = file.text
     if names:
-        chosen = select(request).kernel
+        chosen = file.find_schedule(names[0], select(request).kernel).kernel
         text = file.self_contained(names[0], chosen)
         if None not in file.kernels[chosen].attributes.values():  # those are given where it is used
             file.kernel(chosen).schedule(names[0])

@@ -67,7 +67,7 @@ def _close_bracket(source: Source, text: str, match: re.Match[str], open_bracket
 def _stray_character_error(source: Source, text: str, match: re.Match[str]) -> SourceError:
     found = match.group()
     shown = f"'{found}'" if found.isprintable() else f"U+{ord(found):04X}"
-    notes = (f"it is U+{ord(found):04X}, {name(found, 'a character without a name').lower()}",)
+    notes: tuple[str, ...] = (f"it is U+{ord(found):04X}, {name(found, 'a character without a name').lower()}",)
     if found in _WRITTEN:
         notes += (f"write {_WRITTEN[found]}",)
     elif found.isalpha():
