@@ -2,6 +2,8 @@
 
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import lower_stock, schedule_stock
+from tests.support.written import tree_from
+from tilegen.backends.text import emit
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, For, If
@@ -40,3 +42,27 @@ def test_no_barrier_stands_in_a_test(name, schedule):
         assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier) and not b.threads]
         if not [b for b in launch.buffers.values() if b.space == "shared"]:
             assert not [b for b in walk(launch.body) if isinstance(b, Barrier)]
+
+
+def test_a_barrier_that_two_loops_need_names_the_inner_one():
+    """Of two tiles of B, the next ko and the next bj overwrite one; the barrier stands in ko."""
+    text = """
+kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+
+schedule s for product():
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(k, 8) -> ko, ki
+    order(bi, bj, ko, ti, tj, ki)
+    bind(bi, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(B, at=ko)
+    pipeline(ko, 2)
+"""
+    said = [
+        line.partition("//")[2].strip() for line in emit(lower(tree_from(text))).splitlines() if "syncthreads" in line
+    ]
+    assert said == ["B.shared is complete: written above, read below", "before the next ko overwrites B.shared"]

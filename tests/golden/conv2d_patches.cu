@@ -238,7 +238,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
             }
 
             wait_copies<1>();
-            __syncthreads();  // before the next bf overwrites X.shared and K.global.shared
+            __syncthreads();  // before the next co overwrites X.shared and K.global.shared
         }
 
         if (bn * 2 + w / 2 < B && bx * 8 + (lane % 2) * 4 + 3 < W) {

@@ -224,7 +224,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
             }
 
             wait_copies<1>();
-            __syncthreads();  // before the next co overwrites Xs and Ks
+            __syncthreads();  // before the next q overwrites Xs and Ks
         }
     }
 

@@ -242,7 +242,7 @@ matching_dot_best(const float* __restrict__ A,
             }
 
             wait_copies<1>();
-            __syncthreads();  // before the next bj overwrites B.global.shared
+            __syncthreads();  // before the next ko overwrites B.global.shared
 
             if (ko < 7) {
                 if (bi * 128 + 127 < N && bj * 256 + 255 < M) {

@@ -66,7 +66,7 @@ def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> di
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(_claims(node, key, guarded), any(c.of_global for c in guarded), _completed_buffers(guarded))
+        key: Barrier(_claims(key, guarded), any(c.of_global for c in guarded), _completed_buffers(guarded))
         for key, guarded in plan.slots.items()
     }
 
@@ -199,14 +199,14 @@ def _completed_buffers(guarded: list[Conflict]) -> tuple[str, ...]:
 # -- what it claims, which is what the comment says
 
 
-def _claims(node: Node, key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]:
+def _claims(key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]:
     """Of what comes in one iteration, the writes that are read if there are any; else of what a loop carries."""
     forward = _of_one_iteration(key, guarded)
     if not forward:
         near = [c for c in guarded if not c.is_iterations_apart(key[0])] or guarded
         forward = sorted((c for c in near if not c.is_carried), key=lambda c: c.before)
         if not forward:
-            return _carried_claims(node, near)
+            return _carried_claims(near)
     complete = [c for c in forward if c.kind == "RAW"]
     return tuple(dict.fromkeys(Claim(c.kind, c.buffer) for c in complete or forward))
 
@@ -221,9 +221,9 @@ def _of_one_iteration(key: tuple[Path, int], guarded: list[Conflict]) -> list[Co
     )
 
 
-def _carried_claims(node: Node, guarded: list[Conflict]) -> tuple[Claim, ...]:
-    """Of one loop, what is overwritten if anything is, else what is read."""
-    guarded = sorted(guarded, key=lambda c: c.after)
+def _carried_claims(guarded: list[Conflict]) -> tuple[Claim, ...]:
+    """Of the innermost loop that carries any of it, what is overwritten if anything is, else what is read."""
+    guarded = sorted(guarded, key=lambda c: (-c.depth, c.after))
     loop = guarded[0].dependence.carried_by
     guarded = [c for c in guarded if c.dependence.carried_by == loop]
     overwritten = [c for c in guarded if c.kind != "RAW"]
