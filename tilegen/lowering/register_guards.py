@@ -14,7 +14,7 @@ from operator import is_
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.choices import negations
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Kernel, Loop, Node, Stmt
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import accesses, gathers, leaves, loads
 from tilegen.poly import Facts
@@ -83,7 +83,7 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     for leaf in found:
         for name in leaf.places.keys() & inner.keys():
             users[name].append(leaf)
-    updates: dict[int, Stmt] = {}
+    updates = _copies_to_shared(found, inner, users, facts)
     starts: dict[tuple[str, str], bool] = {}
     for leaf in found:
         path, stmt = leaf.path, leaf.stmt
@@ -102,20 +102,16 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         elif not stmt.reduce:
             key = (stmt.name, buffer.name)
             starts[key] = starts.get(key, True) and not kept
-    updates |= _copies_to_shared(found, updates, inner, users, facts)
     return Spare(_with_updates(node, updates), frozenset(key for key, none in starts.items() if none))
 
 
 def _copies_to_shared(
-    found: list[_Leaf],
-    updates: Mapping[int, Stmt],
-    buffers: Mapping[str, Buffer],
-    users: Mapping[str, list[_Leaf]],
-    facts: Facts,
+    found: list[_Leaf], buffers: Mapping[str, Buffer], users: Mapping[str, list[_Leaf]], facts: Facts
 ) -> dict[int, Stmt]:
     """The copies from registers to shared memory that can go without some conditions, by their identity.
 
-    Those that all which computes the register tests stay: where they fail it has no value. Fragments go whole.
+    Those stay that are the same for all of the register's life: where they fail nothing has filled it. Fragments go
+    whole.
     """
     copies: dict[int, Stmt] = {}
     for leaf in found:
@@ -125,39 +121,32 @@ def _copies_to_shared(
         source = next((buffers.get(load.buffer) for load in loads(stmt)), None)
         if source is None or source.space != "register" or not _elements_exist(leaf, buffers):
             continue
-        computing = [
-            _Leaf(user.path, updates.get(id(user.stmt), user.stmt))
-            for user in users[source.name]
-            if user.stmt.target.buffer == source.name and not source.fragment and not isinstance(user.stmt.value, Const)
-        ]
+        names = [loop.name for loop in leaf.path]
+        fixed = {*names[: names.index(source.scope) + 1]} if source.scope in names and not source.fragment else set()
         kept = tuple(
             c
             for c in stmt.guard
-            if _is_used_beside(c, leaf, target, users[target.name], facts)
-            or computing
-            and not _is_used_beside(c, leaf, source, computing, facts)
+            if c.value.names() & leaf.names <= fixed or _is_used_beside(c, leaf, target, users[target.name], facts)
         )
         if not all(_of_thread(c, leaf.path) for c in stmt.guard if c not in kept):
             copies[id(stmt)] = replace(stmt, guard=kept)
     return copies
 
 
-def _is_used_beside(condition: Condition, copy: _Leaf, buffer: Buffer, users: list[_Leaf], facts: Facts) -> bool:
-    """True if one of the users may use, in the same life of `buffer`, its element that the copy uses where the
-    condition fails.
+def _is_used_beside(condition: Condition, copy: _Leaf, target: Buffer, users: list[_Leaf], facts: Facts) -> bool:
+    """True if an element that the copy would write where the condition fails may be used in the same life of `target`.
 
-    All threads of the block use what is shared: of the loops around two uses, those inside of that life are apart.
+    All threads of the block use its elements: of the loops around two uses, those inside of that life are apart.
     """
     names = [loop.name for loop in copy.path]
-    alike = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
+    alike = names[: names.index(target.scope) + 1] if target.scope in names else []
     mine = {loop.name: loop.extent for loop in copy.path}
-    (here,) = copy.places[buffer.name]
     for user in users:
         primed = {loop.name: var(f"{loop.name}'") for loop in user.path if loop.name not in alike}
         extents = mine | {f"{loop.name}'": loop.extent for loop in user.path if loop.name in primed}
         tests = [Condition(c.value.substitute(primed), c.equal) for c in user.stmt.guard]
-        for index in user.places[buffer.name]:
-            places = zip(here, index, strict=True)
+        for index in user.places[target.name]:
+            places = zip(copy.stmt.target.index, index, strict=True)
             met = [*tests, *(Condition(a - b.substitute(primed), equal=True) for a, b in places)]
             if any(facts.is_possible([*met, contrary], extents) for contrary in negations(condition)):
                 return True
