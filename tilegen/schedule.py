@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby, pairwise
 from math import prod
 from operator import attrgetter, index, is_
@@ -19,7 +19,7 @@ from tilegen.errors import (
     did_you_mean,
     integers,
 )
-from tilegen.ir.nodes import Kernel, Node, Stmt, Tree
+from tilegen.ir.nodes import Kernel, Loop, Node, Stmt, Tree
 from tilegen.ir.shown import counted
 from tilegen.ir.steps import (
     WHAT_A_NAME_IS,
@@ -299,8 +299,12 @@ def _mark_node(node: Node, call: StepCall, was: Mapping[str, object], kept: set[
     return replace(node, **new) if new else node
 
 
-# How a loop runs, which a step can change.
-_way_of_running, _name_of = attrgetter("kind", "stages", "across", "peeled", "registers"), attrgetter("name")
+# How a loop runs, which a step can change; tensorize, which says what performs it, makes its kind another, too.
+_name_of, _FLAGS = (
+    attrgetter("name"),
+    {f.name for f in fields(Loop) if f.compare} - {"name", "extent", "body", "performed"},
+)
+_way_of_running = attrgetter(*sorted(_FLAGS))
 
 
 # -- parameters

@@ -130,6 +130,7 @@ gemm(float* __restrict__ C,
 
         // tile(k, 8) -> ko, ki
         // pipeline(ko, 3)
+        // specialize(ko)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
             wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
@@ -177,7 +178,11 @@ gemm(float* __restrict__ C,
                 wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
 
                 expect_bytes(&filled[slot], 1536);
+                // bulk(A.shared)
                 copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 32 + ci * 16);
+
+                // bulk(B.shared)
+                // multicast(B.shared, ci)
                 multicast_box_2d(B_shared[slot][ci * 4], B_map, &filled[slot], 3, bj * 32, ko * 8 + ci * 4);
 
                 next_slot<3>(slot, phase);

@@ -84,7 +84,10 @@ gemm(float* __restrict__ C,
     for (int ko = 0; ko < (K + 7) / 8; ++ko) {
         if (tid == 0) {
             expect_bytes(&filled[0], 1536);
+            // bulk(A.shared)
             copy_box_2d(A_shared, A_map, &filled[0], ko * 8, bi * 16);
+
+            // bulk(B.shared)
             copy_box_2d(B_shared, B_map, &filled[0], bj * 32, ko * 8);
         }
 

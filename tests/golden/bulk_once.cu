@@ -73,6 +73,7 @@ transpose(float* __restrict__ Y, const __grid_constant__ TensorMap X_map, int M,
 
     if (tid == 0) {
         expect_bytes(&filled[0], 8192);
+        // bulk(tile)
         copy_box_2d(tile, X_map, &filled[0], bj * 64, bi * 32);
     }
 

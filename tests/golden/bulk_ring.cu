@@ -112,6 +112,7 @@ gemm(float* __restrict__ C,
 
         // tile(k, 8) -> ko, ki
         // pipeline(ko, 3)
+        // specialize(ko)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
             wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
@@ -159,7 +160,10 @@ gemm(float* __restrict__ C,
                 wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
 
                 expect_bytes(&filled[slot], 1536);
+                // bulk(A.shared)
                 copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 16);
+
+                // bulk(B.shared)
                 copy_box_2d(B_shared[slot], B_map, &filled[slot], bj * 32, ko * 8);
 
                 next_slot<3>(slot, phase);

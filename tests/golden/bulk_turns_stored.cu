@@ -172,6 +172,7 @@ gemm(const __grid_constant__ TensorMap A_map,
 
             // tile(k, 8) -> ko, ki
             // pipeline(ko, 2)
+            // specialize(ko, turns=w)
             for (int ko = 0; ko < (K + 7) / 8; ++ko) {
                 wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
@@ -204,9 +205,10 @@ gemm(const __grid_constant__ TensorMap A_map,
 
             wait_for_group<32>(w);  // before the next px overwrites Cs
 
-            #pragma unroll
-            for (int ti = 0; ti < 8; ++ti)
-                Cs[w][ti][tj] = C_reg[ti];
+            if (px * 2 + w < (N + 31) / 32)
+                #pragma unroll
+                for (int ti = 0; ti < 8; ++ti)
+                    Cs[w][ti][tj] = C_reg[ti];
 
             fence_async();
             wait_for_group<32>(w);  // Cs is complete: written above, read below
@@ -237,7 +239,10 @@ gemm(const __grid_constant__ TensorMap A_map,
                         wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
 
                         expect_bytes(&filled[slot], 1280);
+                        // bulk(A.shared)
                         copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 8);
+
+                        // bulk(B.shared)
                         copy_box_2d(B_shared[slot], B_map, &filled[slot], px * 64 + turn * 32, ko * 8);
 
                         next_slot<2>(slot, phase);

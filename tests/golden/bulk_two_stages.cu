@@ -81,7 +81,10 @@ gemm(float* __restrict__ C,
     float C_reg[4] = {};
     if (tid == 0) {
         expect_bytes(&filled[0], 1536);
+        // bulk(A.shared)
         copy_box_2d(A_shared, A_map, &filled[0], 0, bi * 16);
+
+        // bulk(B.shared)
         copy_box_2d(B_shared, B_map, &filled[0], bj * 32, 0);
     }
 

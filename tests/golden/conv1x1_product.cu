@@ -56,7 +56,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
 {
     const int n = blockIdx.z;                  // bind(n, block.z)
     const int bf = blockIdx.y;                 // tile(f, TF) -> bf, tf; bind(bf, block.y)
-    const int bp = blockIdx.x;                 // tile(p, TP) -> bp, tp; bind(bp, block.x)
+    const int bp = blockIdx.x;                 // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
     const int wf = threadIdx.z;                // warp_tile(tf, FWARPS, 4) -> wf, cf, lf, vf; bind(wf, thread.z)
     const int wp = threadIdx.y;                // warp_tile(tp, PWARPS, 8) -> wp, cp, lp, vp; bind(wp, thread.y)
     const int lane = threadIdx.x;              // collapse(lf, lp) -> lane; bind(lane, thread.x)

@@ -95,7 +95,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
 {
     const int bn = blockIdx.z;                 // tile(n, TN) -> bn, wn; grid(bn, by, bx)
     const int by = blockIdx.y;                 // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
-    const int bx = blockIdx.x;                 // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx
+    // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
+    const int bx = blockIdx.x;
     // tile_by_lanes(f, TF, LANES_F, OWN_F) -> bf, wf, lf, vf; threads(wf, w, lane)
     const int wf = threadIdx.z;
     const int w = threadIdx.y;                 // collapse(wn, wp) -> w

@@ -188,7 +188,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 {
     const int uv = blockIdx.z;                 // collapse(M.u, M.v) -> uv; grid(uv, bf, bp)
     const int bf = blockIdx.y;                 // tile(M.f, TF) -> bf, tf
-    const int bp = blockIdx.x;                 // tile(M.p, TP) -> bp, tp
+    const int bp = blockIdx.x;                 // tile(M.p, TP) -> bp, tp; resident(bp, BLOCKS)
     // warp_tile(tf, WF, 4) -> wf, cf, lf, vf; warp_threads(wf, wp, lf, lp) -> lane
     const int wf = threadIdx.z;
     const int wp = threadIdx.y;                // warp_tile(tp, WP, 8) -> wp, cp, lp, vp

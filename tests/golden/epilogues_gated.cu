@@ -419,8 +419,13 @@ swiglu(const __grid_constant__ TensorMap A_map,
                             wait_barrier(&emptied[slot], phase ^ 1);  // As, Gs and Us have been read
 
                             expect_bytes(&filled[slot], 32768);
+                            // bulk(As)
                             copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);
+
+                            // bulk(Gs)
                             copy_box_2d(Gs[slot], G_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
+
+                            // bulk(Us)
                             copy_box_2d(Us[slot], U_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
 
                             next_slot<6>(slot, phase);

@@ -603,12 +603,15 @@ gemm_f16x2_P(float* __restrict__ C,
                         wait_barrier(&emptied[slot], phase ^ 1);  // Rs and Ss have been read
 
                         expect_bytes(&filled[slot], 65536);
+                        // bulk(Rs)
                         copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, py * 4224 + by * 128, 0);
 
                         #pragma unroll
-                        for (int Ss_p = 0; Ss_p < 2; ++Ss_p)
+                        for (int Ss_p = 0; Ss_p < 2; ++Ss_p) {
+                            // bulk(Ss)
                             copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], px * 512 + bx * 128 + Ss_p * 64, ko * 64,
                                 0);
+                        }
 
                         next_slot<3>(slot, phase);
                     }

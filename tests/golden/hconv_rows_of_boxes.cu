@@ -249,6 +249,7 @@ hconv(const __grid_constant__ TensorMap X_map,
             for (int co = 0; co < (C + 63) / 64; ++co) {
                 // rename(s) -> q
                 // pipeline(q, STAGES)
+                // specialize(q, overlap=1)
                 for (int q = 0; q < 3; ++q) {
                     wait_barrier(&filled[slot], phase);  // Xs and Ks have arrived
 
@@ -332,11 +333,14 @@ hconv(const __grid_constant__ TensorMap X_map,
                         wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
 
                         expect_bytes(&filled[slot], 45056);
+                        // bulk(Xs)
                         copy_box_4d(Xs[slot], X_map, &filled[slot], co * 64, bx * 8 + q - 1, by * 8 - 1, bn * 2);
 
                         #pragma unroll
-                        for (int Ks_r = 0; Ks_r < 3; ++Ks_r)
+                        for (int Ks_r = 0; Ks_r < 3; ++Ks_r) {
+                            // bulk(Ks)
                             copy_box_4d(Ks[slot][Ks_r], K_map, &filled[slot], co * 64, q, Ks_r, bf * 64);
+                        }
 
                         next_slot<4>(slot, phase);
                     }

@@ -250,6 +250,7 @@ hconv(const __grid_constant__ TensorMap X_map,
         for (int co = 0; co < (C + 63) / 64; ++co) {
             // collapse(r, s) -> q
             // pipeline(q, STAGES)
+            // specialize(q, overlap=1)
             for (int q = 0; q < 9; ++q) {
                 wait_barrier(&filled[slot], phase);  // Xs and Ks have arrived
 
@@ -318,8 +319,11 @@ hconv(const __grid_constant__ TensorMap X_map,
                     wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
 
                     expect_bytes(&filled[slot], 24576);
+                    // bulk(Xs)
                     copy_box_4d(Xs[slot], X_map, &filled[slot], co * 64, bx * 8 + q % 3 - 1, by * 8 + q / 3 - 1,
                         bn * 2);
+
+                    // bulk(Ks)
                     copy_box_4d(Ks[slot], K_map, &filled[slot], co * 64, q % 3, q / 3, bf * 64);
 
                     next_slot<4>(slot, phase);

@@ -380,12 +380,15 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 32768);
+                        // bulk(As)
                         copy_box_3d(As[slot], A_map, &filled[slot], ko * 64, bi * 128, pq * 4 + turn * 2 + bz);
 
                         #pragma unroll
-                        for (int p = 0; p < 2; ++p)
+                        for (int p = 0; p < 2; ++p) {
+                            // bulk(Bs)
                             copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, ko * 64,
                                 pq * 4 + turn * 2 + bz);
+                        }
 
                         next_slot<6>(slot, phase);
                     }

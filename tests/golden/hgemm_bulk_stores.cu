@@ -251,6 +251,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
+        // specialize(ko)
         for (int ko = 0; ko < (K + 63) / 64; ++ko) {
             wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
@@ -321,11 +322,14 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                 expect_bytes(&filled[slot], 49152);
+                // bulk(As)
                 copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
 
                 #pragma unroll
-                for (int p = 0; p < 4; ++p)
+                for (int p = 0; p < 4; ++p) {
+                    // bulk(Bs)
                     copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 256 + p * 64, ko * 64);
+                }
 
                 next_slot<4>(slot, phase);
             }

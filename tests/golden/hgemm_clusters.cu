@@ -246,6 +246,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
                 // tile(k, TK) -> ko, ki
                 // pipeline(ko, STAGES)
+                // specialize(ko)
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
                     wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
@@ -329,12 +330,16 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 49152);
+                        // bulk(As)
                         copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4096 + by * 256 + ci * 128);
 
                         #pragma unroll
-                        for (int p = 0; p < 2; ++p)
+                        for (int p = 0; p < 2; ++p) {
+                            // bulk(Bs)
+                            // multicast(Bs, ci)
                             multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3,
                                 px * 1024 + bx * 256 + ci * 128 + p * 64, ko * 64);
+                        }
 
                         next_slot<4>(slot, phase);
                     }

@@ -215,6 +215,7 @@ hgemm_part(float* __restrict__ part,
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
+        // specialize(ko, overlap=1)
         for (int ko = 0; ko < 64; ++ko) {
             wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
@@ -273,11 +274,14 @@ hgemm_part(float* __restrict__ part,
                 wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                 expect_bytes(&filled[slot], 24576);
+                // bulk(As)
                 copy_box_2d(As[slot], A_map, &filled[slot], kp * 4096 + ko * 64, bi * 64);
 
                 #pragma unroll
-                for (int p = 0; p < 2; ++p)
+                for (int p = 0; p < 2; ++p) {
+                    // bulk(Bs)
                     copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, kp * 4096 + ko * 64);
+                }
 
                 next_slot<8>(slot, phase);
             }

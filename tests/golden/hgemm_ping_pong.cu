@@ -401,12 +401,15 @@ hgemm(const __grid_constant__ TensorMap A_map,
                             wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                             expect_bytes(&filled[slot], 32768);
+                            // bulk(As)
                             copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);
 
                             #pragma unroll
-                            for (int p = 0; p < 2; ++p)
+                            for (int p = 0; p < 2; ++p) {
+                                // bulk(Bs)
                                 copy_box_2d(Bs[slot][p], B_map, &filled[slot],
                                     pq * 1024 + turn * 512 + bx * 128 + p * 64, ko * 64);
+                            }
 
                             next_slot<6>(slot, phase);
                         }

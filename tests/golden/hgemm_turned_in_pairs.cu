@@ -307,11 +307,14 @@ hgemm_tf32_rz(float* __restrict__ C,
                         wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 49152);
+                        // bulk(As)
                         copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4096 + by * 256);
 
                         #pragma unroll
-                        for (int p = 0; p < 4; ++p)
+                        for (int p = 0; p < 4; ++p) {
+                            // bulk(Bs)
                             copy_box_2d(Bs[slot][p], B_map, &filled[slot], px * 1024 + bx * 128 + p * 32, ko * 32);
+                        }
 
                         next_slot<4>(slot, phase);
                     }

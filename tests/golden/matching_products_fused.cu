@@ -297,6 +297,7 @@ matching_f16_best(const __half* __restrict__ A,
 
             // tile(dot.d, TK) -> ko, ki
             // pipeline(ko, STAGES)
+            // specialize(ko)
             for (int ko = 0; ko < 2; ++ko) {
                 wait_barrier(&filled[slot], phase);  // Bs has arrived
 
@@ -386,6 +387,7 @@ matching_f16_best(const __half* __restrict__ A,
                     wait_barrier(&emptied[slot], phase ^ 1);  // Bs has been read
 
                     expect_bytes(&filled[slot], 32768);
+                    // bulk(Bs)
                     copy_box_2d(Bs[slot], B_map, &filled[slot], ko * 64, bj * 256);
 
                     next_slot<5>(slot, phase);

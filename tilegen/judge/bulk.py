@@ -50,6 +50,7 @@ class BoxCopy:
         stmt: the statement of the nest.
         inside: the names of the loops in the box.
         multicast: the loop of the blocks that copy a share each, to all of them; or nothing.
+        step: the steps that made the nest and said how it runs.
     """
 
     nest: str
@@ -64,6 +65,7 @@ class BoxCopy:
     index: tuple[Affine, ...]
     place: tuple[Affine, ...]
     multicast: str
+    step: str
 
 
 def check_bulk(program: Projection) -> None:
@@ -145,6 +147,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
         index=index,
         place=place,
         multicast=nest.multicast,
+        step=nest.step,
     )
 
 

@@ -213,7 +213,8 @@ def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: A
     name = found.add_map(box, tensor)
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
-    node: Spmd = BulkCopy(Access(box.target, place), name, barrier, coordinates, blocks, element_of(box, tensor))
+    target, element = Access(box.target, place), element_of(box, tensor)
+    node: Spmd = BulkCopy(target, name, barrier, coordinates, blocks, element, box.step)
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node

@@ -46,6 +46,7 @@ class BulkCopy:
     coordinates: tuple[Affine, ...]
     blocks: int = 0
     element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
+    step: str = field(default="", compare=False, repr=False)
 
 
 def box_place(target: str, dimension: int) -> str:

@@ -119,7 +119,8 @@ class Body:
             case Perform():
                 return self._perform(node)
             case _ if isinstance(node, BulkNode):
-                return bulk_lines(node, w, self.lines)
+                notes = self.fresh_notes(node.step) if isinstance(node, BulkCopy) else []
+                return [*(f"// {note}" for note in notes), *bulk_lines(node, w, self.lines)]
             case _ if isinstance(node, StoreNode):
                 return store_lines(node, w, self.lines)
             case _ if isinstance(node, LaunchNode):
