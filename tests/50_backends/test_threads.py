@@ -1,6 +1,8 @@
 """One program, called from several threads at once, which take turns as often as they can."""
 
 import sys
+from collections import Counter
+from struct import pack
 from threading import Thread
 from time import sleep
 
@@ -8,8 +10,11 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.support.driver import ENTRY, Driver
 from tilegen.backends import opencl
 from tilegen.backends.devices import engine
+from tilegen.backends.engine import Run
+from tilegen.backends.kernel_launch import KernelLaunch
 from tilegen.lab.records import Device, RunRecord, line_of
 from tilegen.poly import system
 
@@ -115,6 +120,17 @@ def test_prepared_calls_have_arguments_of_their_own(device) -> None:
 def test_calls_of_a_tuned_program_have_arguments_of_their_own(device, tmp_path) -> None:
     add = tuned(device, tmp_path)
     check_calls(device, lambda X: lambda a: add(a, X))
+
+
+def test_launches_on_a_gpu_have_arguments_of_their_own(monkeypatch) -> None:
+    driver = Driver(monkeypatch, (8, 4))
+    record = driver.cuLaunchKernelEx
+    monkeypatch.setattr(driver, "cuLaunchKernelEx", lambda *given: (sleep(1e-4), record(*given))[1])
+    run = Run("mine", (1, 1, 1), (32, 1, 1), 0, (0,), ((0, "i32"),), (), False)
+    launch = KernelLaunch(ENTRY, run, 0, "a card", lambda: None)
+    at_once(lambda number: [launch((), (number,), (number,), number) for _ in range(CALLS)])
+    told = Counter((each["stream"], *each["arguments"]) for each in driver.launches)
+    assert told == {(n, pack("=Q", n), pack("=i", n)): CALLS for n in range(THREADS)}
 
 
 @DEVICES
