@@ -11,8 +11,8 @@ from threading import Thread
 from time import sleep
 from typing import Any
 
-from tilegen.errors import DeviceError, LimitError, ProofError, TilegenError, WrongResult, first_line
-from tilegen.lab.records import Outcome as State
+from tilegen.errors import DeviceError, TilegenError, first_line
+from tilegen.lab.records import outcome_of
 from tilegen.tune.measure import find_device, is_working, measure, measure_together, require_memory
 from tilegen.tune.prepare import prepare
 from tilegen.tune.task import Outcome, Task
@@ -65,9 +65,9 @@ def answer(what: str, task: Task, *arguments: Any) -> Any:
         case "together":
             return _plainly(lambda: measure_together(task, *arguments))
         case "prepare":
-            return _outcome(prepare, lambda: True, task, *arguments)
+            return _outcome(prepare, task, *arguments)
         case "measure":
-            return _outcome(measure, lambda: is_working(task), task, *arguments)
+            return _outcome(measure, task, *arguments)
         case _:
             raise ValueError(what)
 
@@ -82,31 +82,17 @@ def _plainly(work: Callable[[], object]) -> object:
         return DeviceError(f"the device fails: {first_line(error)}")
 
 
-def _outcome(
-    work: Callable[..., Outcome], works_on: Callable[[], bool], task: Task, candidate: Any, best: float | None
-) -> Outcome:
-    """What `work` makes of the candidate, with what it fails by; `works_on` asks whether the device still does."""
+def _outcome(work: Callable[..., Outcome], task: Task, candidate: Any, best: float | None) -> Outcome:
+    """What `work` makes of the candidate, with what it fails by."""
     seconds: dict[str, float] = {}
     try:
         return replace(work(task, candidate, best, seconds), seconds=seconds)
     except TilegenError as error:
-        state, message = _state_of(error, works_on), error.message + (f"; {error.witness}" if error.witness else "")
+        state, message = outcome_of(error), error.message + (f"; {error.witness}" if error.witness else "")
+        if state == "fault" and (work is prepare or is_working(task)):
+            state = "refused"
     except MemoryError as error:
         state, message = "memory", f"out of memory: {first_line(error)}"
     except Exception as error:  # libraries fail in ways of their own
         state, message = "fault", first_line(error)
     return Outcome(candidate, state, message, seconds=seconds)
-
-
-def _state_of(error: TilegenError, works_on: Callable[[], bool]) -> State:
-    match error:
-        case LimitError():
-            return "limits"
-        case ProofError():
-            return "unproved"
-        case WrongResult():
-            return "wrong"
-        case DeviceError():
-            return "refused" if works_on() else "fault"
-        case _:
-            return "illegal"
