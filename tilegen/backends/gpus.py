@@ -7,8 +7,10 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from tilegen.backends import folders
 from tilegen.backends.forks import note_use
 from tilegen.errors import first_line
 from tilegen.installation import install_extra, uninstall
@@ -48,6 +50,9 @@ def missing() -> Missing | None:
             f"the NVIDIA driver is too old: it runs CUDA {_text(driver)}, and CUDA {_OLDEST_DRIVER} is needed",
             "install the NVIDIA driver 525 or a later one",
         )
+    # cupy does not load where it cannot write to its cache.
+    if reason := folders.choose_cache("cupy", "CUPY_CACHE_DIR", Path(os.path.expanduser("~/.cupy/kernel_cache"))):
+        return Missing(reason)
     try:
         import cupy
     except ImportError as error:

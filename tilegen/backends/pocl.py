@@ -14,13 +14,12 @@ import os
 import shutil
 import struct
 import sys
-from errno import ENOSPC
 from functools import cache
 from math import ceil
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from tilegen.backends import folders
 from tilegen.backends.memory import bytes_text
 from tilegen.errors import LimitError
 
@@ -32,9 +31,6 @@ _SCRIPTS = {
     "libgcc_s.so": "INPUT(libgcc_s.so.1)\n",
     "libc.so": "INPUT(libc.so.6)\n",
 }
-
-_CACHE = "POCL_CACHE_DIR"
-_ROOM = 2**24  # bytes on a disk that is not full
 
 _USUAL_STACK = 2**21  # of a thread where the system has no limit
 _SHARE = 0.75  # of a stack that registers may take
@@ -49,49 +45,25 @@ def unavailable_reason() -> str | None:
     if shutil.which("ld") is None:
         return "PoCL needs the linker ld: install binutils"
     if not _development_files():
+        folder = folders.folder_of_process() / "libraries"
+        folder.mkdir(exist_ok=True)
         for name, text in _SCRIPTS.items():
-            (_folder() / name).write_text(text)
-        os.environ["LIBRARY_PATH"] = ":".join(filter(None, (str(_folder()), os.environ.get("LIBRARY_PATH"))))
+            (folder / name).write_text(text)
+        os.environ["LIBRARY_PATH"] = ":".join(filter(None, (str(folder), os.environ.get("LIBRARY_PATH"))))
     return None
 
 
 @cache
 def choose_cache() -> str | None:
-    """Why PoCL has no folder for what it compiles, or None where it has one. Sets POCL_CACHE_DIR where that is needed.
+    """Why PoCL has no folder for what it compiles, or None where it has one; sets POCL_CACHE_DIR where that is needed.
 
-    Where PoCL cannot write into its own folder it finds no device, and it ends the process where the disk is full.
+    Where PoCL cannot write into its own folder it finds no device, and where the disk is full it ends the process.
     """
     if sys.platform != "linux":  # where another platform serves
         return None
-    try:
-        _check_folder(own := _own_cache())
-    except OSError as closed:
-        try:
-            _check_folder(other := _folder() / "cache")
-        except OSError as error:
-            temporary = f"neither can a temporary one ({error.strerror})"
-            return f"PoCL's cache {own} cannot be written to ({closed.strerror}), and {temporary}"
-        os.environ[_CACHE] = str(other)
-    return None
-
-
-def _own_cache() -> Path:
-    """Where PoCL keeps what it compiles, if nobody tells it otherwise."""
-    if given := os.environ.get(_CACHE):
-        return Path(given)
-    if caches := os.environ.get("XDG_CACHE_HOME"):
-        return Path(caches, "pocl", "kcache")
     home = os.environ.get("HOME")
-    return Path(home, ".cache", "pocl", "kcache") if home is not None else Path("/tmp/pocl/kcache")
-
-
-def _check_folder(folder: Path) -> None:
-    """Raises OSError where no file can be written into the folder, which is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=folder) as file:
-        file.write(bytes(4096))
-    if shutil.disk_usage(folder).free < _ROOM:
-        raise OSError(ENOSPC, os.strerror(ENOSPC), str(folder))
+    caches = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home is not None else "/tmp")
+    return folders.choose_cache("PoCL", "POCL_CACHE_DIR", Path(caches, "pocl", "kcache"))
 
 
 def _development_files() -> bool:
@@ -99,16 +71,6 @@ def _development_files() -> bool:
     system = Path("/usr/lib")
     libraries = (*system.glob("*/libc.so"), *Path("/usr").glob("lib64/libc.so"))
     return any(system.glob("gcc/*/*/libgcc.a")) and any(f.stat().st_size for f in libraries)
-
-
-def _folder() -> Path:
-    """A folder of this process, which goes when it ends. Raises OSError where none can be made."""
-    return Path(_temporary_folder().name)
-
-
-@cache
-def _temporary_folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="tilegen-")
 
 
 def require_room(launch: Launch, shared: int, most_shared: int) -> None:
