@@ -81,6 +81,9 @@ class File:
     """What a text holds: kernels, schedules, composite steps.
 
     Attributes:
+        kernels: those of the text by name, as they are written.
+        schedules: those of the text, and of the stock file of its kernel's name where it has none.
+        defines: the composite steps by their word.
         remark: which other file its name may have meant, or why the kernel does not get the stock schedules of its
             name, if there are any that it does not get; else empty.
         cache: whether what earlier processes have found out about its kernels is taken from the disk, and kept there.
@@ -104,6 +107,7 @@ class File:
 
     @property
     def source(self) -> Source:
+        """The text with the name that messages give it."""
         return self._module.source
 
     @property
@@ -213,7 +217,13 @@ def _build(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
 
 
 class Kernel(TunedKernel):
-    """A kernel of a file with its attributes decided; `ir` is the kernel itself."""
+    """A kernel of a file with its attributes decided.
+
+    Attributes:
+        file: where it stands.
+        ir: the kernel itself: tensors with types and shapes (in elements, as expressions of the sizes), equations.
+        values: the attributes and sizes that it was given.
+    """
 
     def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, int]) -> None:
         self.file = file
@@ -225,7 +235,16 @@ class Kernel(TunedKernel):
         return f"<Kernel {self.ir.name} of {self.file.source.name}{values}>"
 
     def schedule(self, name: str | None = None, /, **parameters: Setting) -> Scheduled:
-        """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to."""
+        """The schedule `name` applied to this kernel; without a name, the kernel as written, to add steps to.
+
+        Args:
+            parameters: values for the schedule's parameters.
+
+        Raises:
+            UsageError: no such schedule, or a value that is no integer.
+            SourceError: an unknown step or parameter. StepError: a step that cannot be built.
+            IllegalStep: a step after which the program is not the kernel.
+        """
         found, record = self.file, self._find_record(name, parameters)
         if name is None:
             return Scheduled(scheduling.start(self.ir, found.instructions), self, record)
@@ -252,6 +271,11 @@ class Scheduled(Steps, Studies):
     """A kernel and the steps applied to it. Every step of the language is a method that returns the next.
 
     >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
+
+    A step that cannot be built raises StepError, one after which the program is not the kernel IllegalStep.
+
+    Attributes:
+        core: the kernel with the trees that the steps have made of it.
     """
 
     def __init__(self, core: scheduling.Derivation, of: Kernel, record: Record) -> None:
@@ -269,11 +293,12 @@ class Scheduled(Steps, Studies):
 
     @property
     def kernel(self) -> nodes.Kernel:
+        """The kernel itself, as `Kernel.ir`."""
         return self.core.kernel
 
     @property
     def tree(self) -> nodes.Tree:
-        """The loop tree after the last step."""
+        """The loop tree after the last step; print shows it."""
         return self.core.tree
 
     @property
@@ -282,7 +307,15 @@ class Scheduled(Steps, Studies):
         return self.core.stages
 
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
-        """This with one more step, judged. `into` holds the names that stand behind `->` in a text."""
+        """This with one more step, judged.
+
+        Args:
+            word: of a primitive step, or of a composite one, also of the file's own.
+            into: the names that stand behind `->` in a text.
+
+        Raises:
+            StepError: there is no such step, or it cannot be built. IllegalStep: the judge refuses it.
+        """
         call = scheduling.call_of(word, arguments, into, keywords)
         record = self._record.then(call.text)
         accepted = record.recall(_ACCEPTED) is True

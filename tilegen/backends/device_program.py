@@ -35,6 +35,10 @@ class Program:
     does without. There is one more for sizes that all tiles divide, and as many again for sizes that need integers of
     64 bits, and for arrays whose rows are apart; each is compiled at its first use, and proven before: with
     `unproved`, it may be left open whether it is right.
+
+    Attributes:
+        tree: what runs. kernel: what it computes.
+        versions: its texts in the language of the device.
     """
 
     def __init__(self, tree: Tree, engine: Engine, *, unproved: bool = False, record: Record | None = None) -> None:
@@ -61,6 +65,7 @@ class Program:
 
     @property
     def on_gpu(self) -> bool:
+        """True where it runs on a GPU."""
         return self.engine.on_gpu
 
     @property

@@ -389,7 +389,11 @@ class Tree:
     def __repr__(self) -> str:
         return f"<Tree of {self.kernel.name}: {counted(self.body, 'launch')}, {counted(self.buffers, 'buffer')}>"
 
-    def _repr_html_(self) -> str:
+    def __str__(self) -> str:
+        """The whole tree as text: its buffers, its loops and statements."""
         from tilegen.ir.show import show
 
-        return listing(show(self))
+        return show(self)
+
+    def _repr_html_(self) -> str:
+        return listing(str(self))

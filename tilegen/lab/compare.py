@@ -90,6 +90,7 @@ class Comparison(ShownAsTable):
         return f"for one {self.machine.name}, checked on {self.device}" if self.machine else f"on {self.device}"
 
     def table(self) -> Table:
+        """A row for each schedule, and for what it is compared with."""
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
         times = ("predicted ms", "limit") if self.machine else ("ms", "p20..p80")
         heads = ("schedule", "check", "proof", "registers", "shared B", "spills B", *times, self.unit)

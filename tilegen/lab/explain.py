@@ -115,7 +115,12 @@ class StepReport:
 class Explanation(ShownAsTable):
     """All steps of a schedule at given sizes.
 
-    `operations` and `compulsory` bytes are those of the kernel as written; `notes` says what could not be known.
+    Attributes:
+        machine: the GPU that times are predicted for.
+        operations: of the kernel as written; a multiply-add is two.
+        compulsory: bytes that any program for it moves: inputs read once, outputs written once.
+        steps: with the launches after each, whose times are milliseconds, and traffic bytes.
+        notes: what could not be known.
     """
 
     kernel: str
@@ -128,6 +133,7 @@ class Explanation(ShownAsTable):
     notes: tuple[str, ...] = ()
 
     def table(self) -> Table:
+        """A row for each launch after each step."""
         return table_of(self)
 
 

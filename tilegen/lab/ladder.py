@@ -106,6 +106,7 @@ class Ladder(ShownAsTable):
         return f"on {self.device}" if self.timed else f"for one {self.machine.name}, checked on {self.device}"
 
     def table(self) -> Table:
+        """A row for each step."""
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
         heads = ("step", "check", "registers", "predicted ms", "ms", "p20..p80", self.unit, "gain", "")
         rows = [*map(_cells, self.rungs)]

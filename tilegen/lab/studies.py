@@ -23,7 +23,11 @@ class Studies:
     core: Derivation
 
     def prove(self, *, vector: bool = True, whole: bool = False, wide: bool | None = None) -> Proof:
-        """What is proved of the text that `source` gives with the same arguments, question by question."""
+        """What is proved of the text that `source` gives with the same arguments, question by question.
+
+        Raises:
+            LimitError: the program exceeds a limit of the GPU, so that there is no text.
+        """
         from tilegen.lowering import lower
         from tilegen.proof import prove
 
@@ -40,6 +44,9 @@ class Studies:
             last: the whole schedule alone, not each of its steps.
             compiled: False leaves the compiler out: fast, but no registers and no spills.
             sizes: those of the kernel; what is left out is chosen.
+
+        Raises:
+            UsageError: the kernel has no such size, or it is out of range.
         """
         from tilegen.lab.explain import explain
         from tilegen.lab.sizes import GPU_LIMITS, power_sizes
@@ -57,7 +64,12 @@ class Studies:
     ) -> Comparison:
         """Checks this schedule and others of the kernel, and times them side by side, beside a library's call.
 
+        Times are in milliseconds. A schedule that is wrong or cannot run has a row that says why.
+
         Args:
+            device: "cuda", "cpu", or "auto" for the first of the two that is there.
+            unproved: True runs what the proof leaves open, too.
+            sizes: those of the kernel; what is left out is chosen.
             machine: predicts times of "t4", "h200", ... or a file, and takes none; where "auto" finds no GPU, "h200".
 
         Raises:
@@ -88,10 +100,17 @@ class Studies:
         unproved: bool = False,
         **sizes: int,
     ) -> Ladder:
-        """Checks and times the program after each step; `limit` in milliseconds leaves slow ones untimed.
+        """Checks and times the program after each step.
 
         Args:
+            device: "cuda", "cpu", or "auto" for the first of the two that is there.
+            limit: milliseconds; a program that takes longer is not timed.
+            unproved: True runs what the proof leaves open, too.
+            sizes: those of the kernel; what is left out is chosen.
             machine: predicts times of "t4", "h200", ... or a file, and takes none; where "auto" finds no GPU, "h200".
+
+        Raises:
+            UsageError: the kernel has no such size. DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices import engine
         from tilegen.lab.ladder import ladder

@@ -27,7 +27,11 @@ __all__ = ["Obligation", "Proof", "demand", "prove"]
 
 @dataclass(frozen=True, repr=False)
 class Proof(ShownAsTable):
-    """What was asked of one version of a lowered program."""
+    """What was asked of one version of a lowered program.
+
+    Attributes:
+        obligations: the questions, each with its answer, how many cases it had, and the milliseconds that it took.
+    """
 
     obligations: tuple[Obligation, ...]
 
@@ -46,9 +50,11 @@ class Proof(ShownAsTable):
 
     @property
     def milliseconds(self) -> float:
+        """The time that it took."""
         return sum(o.milliseconds for o in self.obligations)
 
     def table(self) -> Table:
+        """A row for each question."""
         rows = [(o.name, str(o.cases), f"{o.milliseconds:.1f}", _verdict_of(o)) for o in self.obligations]
         return Table(self.verdict, ("obligation", "cases", "ms", "verdict"), rows)
 
