@@ -333,57 +333,6 @@ class Scheduled(Steps, Studies):
         given = ", ".join(f"{name} = {value}" for name, value in self._of.values.items())
         return f"# with {given}\n{text}" if given else text
 
-    def source(
-        self,
-        language: str = "cuda",
-        *,
-        vector: bool = True,
-        whole: bool = False,
-        wide: bool | None = None,
-        unproved: bool = False,
-        arch: str | None = None,
-        lines: str | None = None,
-    ) -> str:
-        """The kernel's text in "cuda" or "opencl", stand-alone, with its launch dimensions.
-
-        Args:
-            vector: False gives the version without vector accesses that need an alignment.
-            whole: True gives the version for sizes that the tiles divide, which has no tests for partial ones.
-            wide: True gives the version with 64-bit offsets, for tensors of about 2**31 elements and more, False the
-                one with 32-bit offsets; None takes that if the kernel admits sizes for it.
-            unproved: True gives a text of which it is open whether it is the kernel, too; its head says so.
-            arch: the architecture that a text in "cuda" is for ("sm_80"); None for any that has its instructions.
-            lines: the file that a text in "cuda" will be in; it then says in #line directives of which line of the
-                schedule each line is.
-
-        Raises:
-            DeviceError: `arch` lacks an instruction that the text uses.
-            UsageError: there is no such language, or no such architecture.
-            SourceError: an instruction of one's own cannot be assembled; where there is no assembler, the head says so.
-            ProofError: the text would be unproved, and that was not allowed.
-        """
-        from tilegen.backends.architectures import require_instructions
-        from tilegen.backends.assembled import assemble, unassembled_note
-        from tilegen.backends.text import emit
-        from tilegen.lowering import lower
-        from tilegen.proof import demand, prove
-
-        if language not in ("cuda", "opencl"):
-            raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
-        launches = lower(self.tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
-        if arch:
-            require_instructions(launches, arch)
-        proof = prove(self.tree.kernel, launches, self.tree.reassociated)
-        demand(proof, self.kernel.name, unproved=unproved)
-        remarks = [proof.verdict] * (proof.verdict != "proved")
-        remarks += [unassembled_note(assemble(launches))] if language == "cuda" else []
-        title = "\n".join(filter(None, [self.core.title, *remarks]))
-        if lines and language == "cuda":
-            from tilegen.backends.line_directives import emit_with_places
-
-            return emit_with_places(launches, self.core, lines, title)
-        return emit(launches, language, title)
-
     def versions(self, language: str = "cuda") -> TextVersions:
         """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""
         from tilegen.backends.text_versions import TextVersions
