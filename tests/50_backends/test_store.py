@@ -33,7 +33,7 @@ def test_a_value_is_there_for_the_next_one_to_ask(place):
     assert place.contents().entries == 1
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:-1] + b"?"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:20], lambda data: data[:-1] + b"?"])
 def test_a_damaged_value_is_missing_and_goes(place, damage):
     place.save("a", "a value")
     path = only_file(place)
@@ -71,13 +71,27 @@ def test_files_that_a_killed_process_left_go_after_a_while(place):
     place.save("a", 1)
     old, young = place.folder / "x.part", place.folder / "y.part"
     for path in (old, young):
-        path.write_bytes(b"half")
+        path.write_bytes(only_file(place).read_bytes()[:30] if path == old else old.read_bytes())
     os.utime(old, (0, 0))
     place.save("b", 2)
     assert not old.exists()
     assert young.exists()
     assert place.clear().entries == 2
     assert not list(place.folder.iterdir())
+
+
+def test_a_file_of_others_stays(place):
+    """Whatever its name is: what is the store's says so itself."""
+    place.save("a", 1)
+    files = {place.folder / name: name.encode() for name in ("my.entry", "notes.part", "plan.txt", "empty.part")}
+    files |= {place.folder / "empty.part": b"", place.folder / f"{'0' * 64}.entry": b"tilegen"}
+    for path, data in files.items():
+        path.write_bytes(data)
+        os.utime(path, (0, 0))
+    Store(place.folder, 2000).save("b", bytes(1900))  # makes room
+    assert place.contents().entries == 1
+    assert place.clear().entries == 1
+    assert {path: path.read_bytes() for path in place.folder.iterdir()} == files
 
 
 def test_a_bound_of_zero_turns_it_off(tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 """Values on disk by key, for all processes of a user: bounded in bytes, the least recently used go first.
 
-A file is written under another name and then renamed, so that no reader sees a part of one; it begins with the digest
-of the rest, and one that is damaged all the same counts as missing. Values are pickled. Whoever can write to the
-folder can have code run, as with Python's own `__pycache__` and with any compiled kernel: a folder that others can
-write to is not used.
+A file is written under another name and then renamed, so that no reader sees a part of one; it begins with a mark, by
+which the store knows its own files, and the digest of the rest. One that is damaged all the same counts as missing.
+Values are pickled. Whoever can write to the folder can have code run, as with Python's own `__pycache__` and with any
+compiled kernel: a folder that others can write to is not used.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tilegen.errors import UsageError
 FOLDER, BOUND = "TILEGEN_CACHE_DIR", "TILEGEN_CACHE_BYTES"
 DEFAULT_BOUND = 512 * 10**6
 _SUFFIX, _UNFINISHED = ".entry", ".part"
+_MARK = b"tilegen entry 1\n"
+_HEAD = len(_MARK) + 32  # with the digest
 _ABANDONED_SECONDS = 3600
 
 
@@ -67,9 +69,9 @@ class Store:
             data = path.read_bytes()
         except OSError:
             return None
-        digest, rest = data[:32], data[32:]
+        rest = data[_HEAD:]
         try:
-            if sha256(rest).digest() != digest:
+            if _MARK + sha256(rest).digest() != data[:_HEAD]:
                 raise ValueError("damaged")
             value = pickle.loads(rest)
         except Exception:  # a damaged value fails as whatever it has become
@@ -84,26 +86,26 @@ class Store:
         if not _is_usable(self):
             return
         data = pickle.dumps(value, protocol=5)
-        if len(data) + 32 > self.bound:
+        if len(data) + _HEAD > self.bound:
             return
         # A full disk, or another process that clears the folder: then the value is not stored.
         with suppress(OSError):
             with NamedTemporaryFile(dir=self.folder, suffix=_UNFINISHED, delete=False) as file:
                 try:
-                    file.write(sha256(data).digest() + data)
+                    file.write(_MARK + sha256(data).digest() + data)
                     file.close()
                     Path(file.name).replace(self._path(key))
                 except OSError:
-                    _remove(Path(file.name))
+                    os.unlink(file.name)
             self._make_room()
 
     def contents(self) -> Contents:
         """What is stored now."""
-        found = list(self._files())
+        found = [each for each in self._files() if _is_own(each[0])]
         return Contents(sum(path.suffix == _SUFFIX for path, _ in found), sum(stat.st_size for _, stat in found))
 
     def clear(self) -> Contents:
-        """Removes everything; returns what that was."""
+        """Removes everything that is the store's; returns what that was."""
         found = self.contents()
         for path, _ in self._files():
             _remove(path)
@@ -123,7 +125,7 @@ class Store:
                 total -= stat.st_size
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """The store's own files; one may be gone before it is looked at."""
+        """Files that may be the store's own, by their names; one may be gone before it is looked at."""
         with suppress(OSError):
             for entry in os.scandir(self.folder) if self.folder else ():
                 with suppress(OSError):
@@ -142,7 +144,7 @@ def store() -> Store:
 
 @cache
 def _store(folder: str, bound: str) -> Store:
-    if bound and not bound.isdecimal():
+    if bound and not (bound.isdecimal() and len(bound) < 19):
         raise UsageError(f"{BOUND} is '{bound}', and a number of bytes is wanted", notes=("0 turns the cache off",))
     return Store(Path(folder).absolute() if folder else _users_folder(), int(bound) if bound else DEFAULT_BOUND)
 
@@ -160,6 +162,15 @@ def _is_usable(store: Store) -> bool:
     return not store.reason_not_used()
 
 
+def _is_own(path: Path) -> bool:
+    """True if the file says that it is of a store."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_MARK)) == _MARK
+    return False
+
+
 def _remove(path: Path) -> None:
+    """Removes a file of a store; any other stays."""
     with suppress(OSError):
-        path.unlink()
+        if _is_own(path):
+            path.unlink()
