@@ -13,6 +13,7 @@ from tilegen.backends.launch_data import kernel_data, launch_data
 from tilegen.backends.nvrtc import Compiled
 from tilegen.backends.record import Record
 from tilegen.backends.text import emit
+from tilegen.backends.text.lines import comment_lines
 from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import UsageError
 from tilegen.export.build_files import cmake_lists
@@ -97,7 +98,7 @@ def _file_names(found: Interface) -> list[str]:
 def _contents(
     found: Interface, table: Sequence[Version], title: str, compiled: Sequence[Compiled], sizes: Mapping[str, int]
 ) -> dict[str, str | bytes]:
-    head = "\n".join(f"// {line}" for line in title.splitlines())
+    head = "\n".join(comment_lines(title))
     archs = [part.arch for part in compiled]
     name = found.name
     return {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilegen.backends.text.lines import comment_lines
+
 _CMAKE = """\
 {title}
 cmake_minimum_required(VERSION 3.18)
@@ -51,5 +53,5 @@ def cmake_lists(name: str, title: str, archs: Sequence[str], options: Sequence[s
     """
     flags = [*(option for option in options if not option.startswith("-I"))]
     flags += [f"-gencode arch={arch.replace('sm_', 'compute_')},code={arch}" for arch in archs]
-    head = "\n".join(f"# {line}" for line in title.splitlines())
+    head = "\n".join(comment_lines(title, "#"))
     return _CMAKE.format(title=head, name=name, upper=name.upper(), flags="\n            ".join(flags))

@@ -16,7 +16,7 @@ from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
-from tilegen.backends.text.lines import indent_lines, wrap_lines, written_for
+from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import names_of
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
@@ -52,8 +52,8 @@ def emit_lines(launches: Sequence[Launch], language: str = "cuda", title: str = 
     dialect = {"cuda": CUDA, "opencl": OPENCL}[language]
     kernels = [_kernel_lines(launch, dialect) for launch in launches]
     used = instructions_of(launches)
-    said = [*title.splitlines(), *needed_lines(used, features_of(launches) if dialect is CUDA else ())]
-    head = wrap_lines(f"// {line}" for line in said)
+    said = [title, *needed_lines(used, features_of(launches) if dialect is CUDA else ())]
+    head = wrap_lines(line for each in said for line in comment_lines(each))
     functions = [wrap_lines(device_function(instruction).splitlines()) for instruction in used]
     helping = helpers("\n".join(line for kernel in kernels for line in kernel), dialect).splitlines()
     parts = [part for part in (head, helping, *functions, *kernels) if part]

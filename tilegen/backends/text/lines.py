@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilegen.backends.text.wrap import wrap_line
+from tilegen.errors import visible
 
 
 class Line(str):
@@ -35,6 +36,12 @@ def changed(line: str, text: str) -> str:
 def wrap_lines(lines: Iterable[str]) -> list[str]:
     """The lines, long ones broken."""
     return [changed(line, part) for line in lines for part in wrap_line(line)]
+
+
+def comment_lines(text: str, mark: str = "//") -> list[str]:
+    """A text of anybody's as lines of a comment, none of which goes on in the next one."""
+    ends = ("\\", "??/")  # the second is the first where a compiler takes trigraphs
+    return [f"{mark} {visible(line)}{'.' if line.endswith(ends) else ''}" for line in text.splitlines()]
 
 
 def indent_lines(lines: Iterable[str]) -> Iterator[str]:
