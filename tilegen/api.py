@@ -10,10 +10,10 @@ from tilegen import schedule as scheduling
 from tilegen.backends.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
+from tilegen.frontend.files import read_file, shorten
 from tilegen.frontend.instructions import InstructionsOf
+from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.stock import (
-    read_file,
-    shorten,
     standard_steps,
     stock,
     stock_instructions,
@@ -57,7 +57,7 @@ def load(path_or_text: str | Path, *, cache: bool = True) -> File:
         return from_text(name, cache=cache)
     if name in stock_names() and not (isinstance(path_or_text, Path) and path_or_text.is_file()):
         return File(stock(name), _remark_on_namesake(name), cache=cache)
-    text = read_file(name)
+    text = read_file(name, MOST_CHARACTERS * 4)
     if text is not None:
         return from_text(text, name, cache=cache)
     notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)

@@ -6,6 +6,7 @@ has the exit code that the command line ends with.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -97,7 +98,7 @@ class TilegenError(Exception):
 
     def render(self) -> str:
         """The whole message as plain text, the same on a terminal and in a file, with those of the `others`."""
-        return "\n".join([self._render_alone(), *(each.render() for each in self.others)])
+        return visible("\n".join([self._render_alone(), *(each.render() for each in self.others)]))
 
     def _render_alone(self) -> str:
         lines = [f"{self.span}: error: {self.message}" if self.span else f"error: {self.message}"]
@@ -197,6 +198,16 @@ class Collected:
         """Raises the errors as one, if there are any."""
         if self.errors:
             raise join_errors(self.errors)
+
+
+# Control characters but tabs and ends of lines, those that reorder a line, and halves of characters: of a file name
+# that is not UTF-8. A terminal would obey the first two, and no file in UTF-8 has the last.
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+
+
+def visible(text: str) -> str:
+    """The text with a visible character in place of each that acts on a terminal, or is none of UTF-8."""
+    return UNSEEN.sub(lambda found: chr(0x2400 + ord(found[0])) if found[0] < " " else "\ufffd", text)
 
 
 def first_line(value: object) -> str:

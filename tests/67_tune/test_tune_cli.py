@@ -95,7 +95,7 @@ def test_it_goes_on_with_a_record_that_is_torn(capsys) -> None:
     assert run(words) == 0
     shown = capsys.readouterr()
     assert "2 candidates are known from run.jsonl" in shown.err
-    assert "39 bytes were cut off" in shown.err
+    assert "39 bytes are cut off" in shown.err
     assert "4 candidates: 3 timed, 1 over a limit" in shown.out
     names = [each["name"] for each in lines("run.jsonl")[1:] if not each["notes"]["together"]]
     assert len(names) == len(set(names)) == 4

@@ -82,6 +82,17 @@ COMMANDS = {
     "report_no_folder": "report own.tg:s -o none/a.html",
     "report_no_measurements": "report own.tg:s --measured own.tg",
     "report_of_record": "report c.jsonl",
+    "emit_over_source": "emit own.tg:s -o own.tg",
+    "json_over_source": "list own.tg --json own.tg",
+    "page_over_source": "report own.tg:s -o own.tg",
+    "json_over_records": "emit own.tg:s --json c.jsonl",
+    "results_over_records": "records c.jsonl --t4 c.jsonl",
+    "new_over_source": "new own.tg --from own.tg:s --force",
+    "two_outputs": "emit own.tg:s --json both -o both",
+    "tune_two_outputs": "tune own.tg --resume both --json both",
+    "tune_over_records": "tune own.tg --device cpu --resume c.jsonl",
+    "steady_nan": "compare own.tg:s --steady nan",
+    "name_with_signs": "records '[/b]$_.json'",
 }
 
 

@@ -23,7 +23,7 @@ COMMANDS = {
 @pytest.mark.parametrize("width", [40, 70, 100])
 def test_tables_fit_and_lose_nothing(words, width, monkeypatch) -> None:
     shown = io.StringIO()
-    console = printing._Console(force_terminal=True, color_system=None, width=width, file=shown, highlight=False)
+    console = printing._Console(shown, force_terminal=True, color_system=None, width=width)
     monkeypatch.setattr(printing, "console", lambda: console)
     assert run(words.split()) == 0
     text = shown.getvalue()
@@ -46,7 +46,7 @@ def table(columns: int, rows: int = 2) -> Table:
 
 def on_terminal(value: Table, width: int) -> str:
     shown = io.StringIO()
-    printing._Console(force_terminal=True, color_system=None, width=width, file=shown).print(value)
+    printing._Console(shown, force_terminal=True, color_system=None, width=width).print(value)
     return shown.getvalue()
 
 

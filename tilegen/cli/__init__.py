@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tilegen.cli.interrupt import INTERRUPTED, closed_pipes_end_well
+from tilegen.cli.streams import checked_streams, open_closed
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.installation import install_extra
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """The command `tilegen`; ends the process with its exit code."""
+    open_closed()
     code = run(sys.argv[1:])
     if code == INTERRUPTED:
         # A normal exit would wait for other threads, in which a compiler may run for seconds.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     """Runs the command with `arguments`; returns its exit code: 0 fine, 1 the user's input, 2 usage,
     3 an illegal schedule, 4 a wrong result, 5 a device, 6 nothing was compared."""
     try:
-        with closed_pipes_end_well():
+        with closed_pipes_end_well(), checked_streams():
             return _run(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
@@ -79,6 +79,7 @@ def _run(arguments: list[str]) -> int:
 
     try:
         code = tilegen.main(repeat_options(arguments), prog_name="tilegen", standalone_mode=False, obj=arguments)
+        sys.stdout.flush()
     except TilegenError as error:
         print(error.render(), file=sys.stderr)
         return error.exit_code

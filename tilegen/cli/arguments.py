@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import product
-from math import prod
+from math import isfinite, prod
+from typing import Any
+
+import click
 
 from tilegen.errors import UsageError, check_64_bits
 from tilegen.ir.steps import Setting, is_name
@@ -15,6 +18,16 @@ SEVERAL = ("--size", "--set", "--fix")
 MOST_POINTS = 100
 _RANGE = re.compile(r"(?P<first>\d{1,18})\.\.(?P<last>\d{1,18})(?P<by>[x+])(?P<step>\d{1,18})")
 _PAIR = re.compile(r"[A-Za-z_]\w*=.*")
+
+
+class Finite(click.FloatRange):
+    """A number of an option, and no NaN, which is between any two bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found: float = super().convert(value, param, ctx)
+        if not isfinite(found):
+            self.fail(f"{found} is no finite number.", param, ctx)
+        return found
 
 
 def repeat_options(arguments: list[str]) -> list[str]:

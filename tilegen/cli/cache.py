@@ -8,6 +8,7 @@ from tilegen.backends.memory import bytes_text
 from tilegen.backends.store import store
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
+from tilegen.cli.output import JSON, check_output
 
 
 @tilegen.group("cache")
@@ -19,7 +20,7 @@ def cache_group() -> None:
 @click.option("--json", "json_file", metavar="F", help="The result as JSON into F; - for standard output.")
 def info_command(json_file: str | None) -> int:
     """Say where it lies and how large it is."""
-    printing.check_writable(json_file)
+    check_output(json_file, JSON)
     place = store()
     reason, found = place.reason_not_used(), place.contents()
     if json_file:

@@ -173,7 +173,7 @@ def _show(
             out.print(printing.proof_note(engine.name, {n: each.needs for n, each in checked.items()}), soft_wrap=True)
     for name, each in checked.items():
         for repetition in each.repeated:
-            out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True, markup=False)
+            out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True)
     for line in (*printing.device_notes(engine.name), *(notes if count else ())):
         out.print(line, soft_wrap=True)
 

@@ -13,6 +13,7 @@ from tilegen import api
 from tilegen.cli import completion, printing
 from tilegen.cli.arguments import parse_list, parse_points, parse_settings
 from tilegen.cli.interrupt import closed_pipes_end_well
+from tilegen.cli.output import CODE, JSON, check_output
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, split_target
 from tilegen.errors import UsageError
@@ -131,8 +132,7 @@ def _call(
     points = parse_points(shared["sizes"], "--size", several=sweep)
     names = parse_list(shared["schedule"])
     json_file = shared["json_file"]
-    for path in (json_file, others.get("output")):
-        printing.check_writable(path)
+    check_output(json_file, JSON)
     found = [split_target(file) for file in files]
     if names and all(own for _, own in found):
         raise UsageError(f"{files[0]} names its schedule, and so does --schedule", notes=("say it once",))
@@ -197,7 +197,7 @@ def show_command(request: Request, steps: bool, flat: bool) -> int:
         if steps:
             _print_steps(out, each)
         else:
-            out.print(show_tree(each.tree), end="", markup=False, soft_wrap=True)
+            out.print(show_tree(each.tree), end="", soft_wrap=True)
     return 0
 
 
@@ -214,10 +214,10 @@ def _print_steps(out: Any, scheduled: api.Scheduled) -> None:
     for stage in scheduled.stages:
         after = show_tree(stage.tree)
         if stage.step is None:
-            out.print(after, markup=False, soft_wrap=True)
+            out.print(after, soft_wrap=True)
         else:
             place = f"  {stage.step.span.source.name}:{stage.step.span.line}" if stage.step.span else ""
-            out.print(f"{stage.step.text}{place}", style="bold cyan", markup=False, soft_wrap=True)
+            out.print(f"{stage.step.text}{place}", style="bold cyan", soft_wrap=True)
             for line in printing.difference(before, after):
                 out.print(line, soft_wrap=True)
             out.print()
@@ -252,6 +252,7 @@ def emit_command(
     unproved: bool,
 ) -> int:
     """Write the text of a scheduled kernel, stand-alone."""
+    check_output(output, CODE)
     if lines and target != "cuda":
         raise UsageError("--lines is for CUDA", notes=("no profiler reads the lines of OpenCL",))
     scheduled = request.one("emit", request.sizes)

@@ -11,7 +11,7 @@ import click
 
 from tilegen import api
 from tilegen.cli import printing
-from tilegen.cli.arguments import parse_point
+from tilegen.cli.arguments import Finite, parse_point
 from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 @UNPROVED
 @MACHINE_INSTEAD
 @click.option("--tuned", metavar="F", help="A row for the fastest in a record of tune, at each size, on this device.")
-@click.option(
-    "--steady", type=click.FloatRange(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause."
-)
+@click.option("--steady", type=Finite(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause.")
 @click.option("--errors", is_flag=True, help="Measure how far products are from exact ones, too.")
 @plot_option("the rates, over the sizes where they vary,")
 def compare_command(

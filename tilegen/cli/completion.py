@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from click.shell_completion import add_completion_class as register
 from tilegen import api
 from tilegen.cli.arguments import SEVERAL, is_pair, repeat_options
 from tilegen.cli.request import split_target
-from tilegen.errors import TilegenError
+from tilegen.errors import TilegenError, visible
 from tilegen.ir.steps import Schedule
 
 Item = CompletionItem[str]
@@ -127,10 +128,12 @@ def _paths(incomplete: str) -> Iterator[str]:
     lead = f"{folder}/" if "/" in incomplete else ""
     try:
         found = sorted(Path(lead or ".").iterdir())
-    except OSError:
+    except (OSError, ValueError):
         return
     for path in found:
-        if path.is_dir() and not path.name.startswith("."):
+        if visible(path.name) != path.name:  # no shell can be given it as a line
+            continue
+        if os.path.isdir(path) and not path.name.startswith("."):
             yield f"{lead}{path.name}/"
         elif path.name.endswith(".tg"):
             yield f"{lead}{path.name}"

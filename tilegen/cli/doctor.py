@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
+from tilegen.cli.output import JSON, check_output
 from tilegen.errors import DeviceError
 from tilegen.version import __version__
 
@@ -29,7 +30,7 @@ def doctor_command(json_file: str | None) -> int:
     """
     from tilegen.lab.doctor import examine
 
-    printing.check_writable(json_file)
+    check_output(json_file, JSON)
     found = examine()
     if json_file:
         printing.write_json({"found": [asdict(each) for each in found]}, json_file)
@@ -53,4 +54,4 @@ def _show(found: tuple[Finding, ...]) -> None:
         if each.way_out:
             commands.setdefault(each.way_out, []).append(each.name)
     for command, names in commands.items():
-        out.print(f"for {', '.join(names)}: {command}", markup=False, soft_wrap=True)
+        out.print(f"for {', '.join(names)}: {command}", soft_wrap=True)

@@ -44,14 +44,14 @@ def _footer(out: Console, found: Explanation) -> None:
         soft_wrap=True,
     )
     for line in tensor_lines(found):
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
     out.print(
         "counts are those of a block of whole tiles, times the blocks; the bytes that the L2 delivers are counted in "
         "all blocks. A value that the compiler can keep in a register is loaded once.",
         soft_wrap=True,
     )
     for note in found.notes:
-        out.print(note, soft_wrap=True, markup=False)
+        out.print(note, soft_wrap=True)
 
 
 # -- the table of steps
@@ -128,15 +128,15 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
         ]
         work = " and ".join(f"{n:.3g} {what}" for n, what in parts if n) or "no operations"
         loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
-        out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}", markup=False)
+        out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}")
     for line in warp_lines(launch):
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
     out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
     for loop in launch.roles:
         for line in role_lines(loop, launch):
-            out.print(line, soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
     _machine_code(out, launch)
     _prediction(out, launch, found)
 
@@ -151,7 +151,7 @@ def _formulas(out: Console, launch: LaunchReport) -> None:
             if t.space == space and not t.store:
                 parts[t.site.buffer] = parts.get(t.site.buffer, Formula()) + t.elements
         shown = ", ".join(f"{name} {part}" for name, part in parts.items())
-        out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True, markup=False)
+        out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True)
 
 
 def warp_lines(launch: LaunchReport) -> list[str]:
@@ -212,20 +212,18 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
     for t in launch.traffic:
         if t.conflict and t.conflict.lanes and (maps or t.conflict.worst > 1):
             kind = "store to" if t.store else "load of"
-            out.print(
-                f"\n{kind} {t.index}: {t.conflict.worst:g}-way bank conflict at worst", soft_wrap=True, markup=False
-            )
+            out.print(f"\n{kind} {t.index}: {t.conflict.worst:g}-way bank conflict at worst", soft_wrap=True)
             for line in lane_lines(t):
                 out.print(Text(f"  {line}"))
     for buffer, found in launch.remedies.items():
         if not found:
-            out.print(f"{buffer}: no pad and no swizzle of rows mends its conflicts", soft_wrap=True, markup=False)
+            out.print(f"{buffer}: no pad and no swizzle of rows mends its conflicts", soft_wrap=True)
         for remedy in found:
             left = (
                 "no conflict is left" if remedy.degree == 1 else f"{remedy.degree:.3g} turns for each needed are left"
             )
             cost = f", {abs(remedy.bytes)} bytes {'more' if remedy.bytes > 0 else 'less'}" if remedy.bytes else ""
-            out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True, markup=False)
+            out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True)
 
 
 def lane_lines(access: Traffic) -> list[str]:
@@ -257,9 +255,7 @@ def _occupancy(out: Console, launch: LaunchReport) -> None:
     )
     others = [f"{arch} {h.blocks} ({100 * h.share:.0f} %)" for arch, h in launch.elsewhere.items() if h.blocks]
     if others:
-        out.print(
-            f"blocks of an SM elsewhere, with as many registers: {', '.join(others)}", soft_wrap=True, markup=False
-        )
+        out.print(f"blocks of an SM elsewhere, with as many registers: {', '.join(others)}", soft_wrap=True)
     if launch.resources:
         taken = launch.resources
         out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")
@@ -286,22 +282,20 @@ def _machine_code(out: Console, launch: LaunchReport) -> None:
         return
     mix = ", ".join(f"{count} {kind}" for kind, count in launch.hot.mix.items())
     share = f"{launch.hot.useful} of {launch.hot.count} instructions are useful"
-    out.print(f"machine code of the innermost loop: {share} ({mix})", soft_wrap=True, markup=False)
+    out.print(f"machine code of the innermost loop: {share} ({mix})", soft_wrap=True)
 
 
 def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
     p = launch.prediction
     parts = ", ".join(f"{name} {value:.3g}" for name, value in sorted(p.bounds.items(), key=lambda b: -b[1]))
-    out.print(
-        f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})", soft_wrap=True, markup=False
-    )
+    out.print(f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})", soft_wrap=True)
     if launch.work.operations and launch.global_bytes:
         rate = launch.work.operations / max(p.milliseconds, 1e-9) / 1e9
         intensity = launch.work.operations / launch.global_bytes
         out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
     if launch.tensor_elsewhere:
         parts = ", ".join(f"{name} {ms:.3g} ms" for name, ms in launch.tensor_elsewhere.items())
-        out.print(f"the tensor cores alone, elsewhere at most as fast as: {parts}", soft_wrap=True, markup=False)
+        out.print(f"the tensor cores alone, elsewhere at most as fast as: {parts}", soft_wrap=True)
 
 
 def tensor_lines(found: Explanation) -> list[str]:

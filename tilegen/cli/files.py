@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -12,10 +14,11 @@ import click
 from tilegen import api
 from tilegen.cli import completion, printing
 from tilegen.cli.commands import FILE, KERNEL, tilegen
+from tilegen.cli.output import JSON, check_output, write
 from tilegen.cli.request import Request, select, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.data import shipped_text
-from tilegen.frontend.stock import shorten
+from tilegen.frontend.files import shorten
 from tilegen.frontend.unparse import text_of_parameters
 from tilegen.ir.steps import Schedule
 from tilegen.lab.machine import machine_names, machine_text
@@ -28,7 +31,7 @@ _LINE = 110  # characters, where no terminal has fewer
 @click.option("--json", "json_file", metavar="F", help="The list as JSON into F; - for standard output.")
 def list_command(file: str | None, json_file: str | None) -> int:
     """List the stock files with their kernels and schedules; or those of one FILE, with what is said of each."""
-    printing.check_writable(json_file)
+    check_output(json_file, JSON)
     names = [file] if file else list(api.stock_names())
     files = {name: _request(name).load() for name in names}
     if json_file:
@@ -142,20 +145,30 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
     request = _request(source, kernel)
     file, names = request.load(), request.schedule
     if len(names) > 1:
-        raise UsageError("a new file begins with one schedule", notes=(f"--from {request.file}:{names[0]}",))
+        notes = (f"--from {shlex.quote(f'{request.file}:{names[0]}')}",)
+        raise UsageError("a new file begins with one schedule", notes=notes)
     text = file.text
     if names:
         chosen = file.find_schedule(names[0], select(request).kernel).kernel
         text = file.self_contained(names[0], chosen)
         if None not in file.kernels[chosen].attributes.values():  # those are given where it is used
             file.kernel(chosen).schedule(names[0])
-    printing.check_writable(path)
+    check_output(path, None)
+    if _is_same(path, request.file):
+        raise UsageError(f"{shorten(path)} is what the new file would begin with: take another name")
     if path != "-" and Path(path).exists() and not force:
         raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
-    printing.write(text if text.endswith("\n") else text + "\n", path)
+    write(text if text.endswith("\n") else text + "\n", path, None)
     if path != "-":
-        print(f"{path}: {_contents(api.load(Path(path)))}; tilegen check {path} tries it out")
+        print(f"{path}: {_contents(api.load(Path(path)))}; tilegen check {shlex.quote(path)} tries it out")
     return 0
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # one of them is no file
+        return False
 
 
 def _contents(file: api.File) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import TypeVar
+
+from tilegen.cli.streams import discard
 
 T = TypeVar("T")
 
@@ -40,7 +41,6 @@ def closed_pipes_end_well() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):  # what they have buffered is written at exit
-            os.dup2(nowhere, stream.fileno())
+        for stream in (sys.stdout, sys.stderr):
+            discard(stream)
         raise SystemExit(0) from None

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import explain_printing, printing
+from tilegen.cli.arguments import Finite
 from tilegen.cli.commands import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @tilegen.command("ladder")
 @shared_arguments
 @size_option("M=.. ...", "Sizes to time at.")
-@click.option("--limit", type=float, metavar="MS", help="Do not time a prefix that is expected to take longer.")
+@click.option("--limit", type=Finite(min=0), metavar="MS", help="Do not time a prefix that is expected to take longer.")
 @DEVICE
 @UNPROVED
 @MACHINE_INSTEAD
@@ -56,12 +57,12 @@ def ladder_command(
         except KeyboardInterrupt:
             stopped = True
     result = run.result()
+    if request.json_file != "-":
+        _show(printing.console(), result)
     if request.json_file:
         rungs = {**origin_of(scheduled), **environment_of(runs_on), **explain_printing.to_json(result)}
         rungs["interrupted"] = stopped
         printing.write_json(rungs, request.json_file)
-    if request.json_file != "-":
-        _show(printing.console(), result)
     if plot:
         from tilegen.report.ladder import measured_ladder, waterfall
 
@@ -87,7 +88,7 @@ def _show(out: Console, found: Ladder) -> None:
         launches = [launch for rung in found.rungs for launch in rung.launches]
         names = dict.fromkeys(count.name for launch in launches for count in launch.work.by_warps)
         for line in printing.meaning_notes(names):
-            out.print(line, soft_wrap=True, markup=False)
+            out.print(line, soft_wrap=True)
     if found.timed:
         out.print(
             f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected "
@@ -96,7 +97,7 @@ def _show(out: Console, found: Ladder) -> None:
         )
     doubts = {rung.step or "as written": rung.doubts for rung in found.rungs}
     for line in (*found.beside, *trust_lines(found.conditions, found.doubts, doubts)):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     for rung in found.rungs:
         if rung.exit_code:
             out.print(Text(f"\n{rung.step or 'as written'}: {rung.error}", style="red"), soft_wrap=True)

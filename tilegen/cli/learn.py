@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
@@ -12,9 +13,10 @@ import click
 
 from tilegen.cli import completion, pages, printing
 from tilegen.cli.commands import DEVICE, tilegen
+from tilegen.cli.output import check_output, write
 from tilegen.cli.request import Request, split_target
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import shorten
+from tilegen.frontend.files import shorten
 
 if TYPE_CHECKING:
     from tilegen.course import Chapter, Judgement, Puzzle
@@ -54,7 +56,7 @@ def learn_command(
         _show_task(found)
     if start is not None:
         _write_new(found.puzzle.start, start, force)
-        print(f"{start}: tilegen learn {chapter} {start} judges it")
+        print(f"{start}: tilegen learn {chapter} {shlex.quote(start)} judges it")
     if notebook is not None:
         _write_new(json.dumps(notebook_of(found), indent=1, ensure_ascii=False) + "\n", notebook, force)
         print(f"{notebook}: chapter {chapter}, {found.title}")
@@ -91,10 +93,10 @@ def _demands(puzzle: Puzzle) -> Iterator[str]:
 
 
 def _write_new(text: str, path: str, force: bool) -> None:
-    printing.check_writable(path)
+    check_output(path, None)
     if Path(path).exists() and not force:
         raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
-    printing.write(text, path)
+    write(text, path, None)
 
 
 def _judge(chapter: Chapter, word: str, device: str) -> None:
@@ -106,7 +108,7 @@ def _judge(chapter: Chapter, word: str, device: str) -> None:
     request = Request(file, None, schedules, {}, {}, None)
     known = request.load().schedules
     if len(known) > 1 and len(schedules) != 1:
-        notes = (" or ".join(f"tilegen learn {chapter.number} {file}:{each.name}" for each in known),)
+        notes = (" or ".join(f"tilegen learn {chapter.number} {shlex.quote(f'{file}:{each.name}')}" for each in known),)
         raise UsageError(f"{shorten(file)} has {len(known)} schedules, and one is judged", notes=notes)
     scheduled = request.one("learn", fixed={})
     with printing.progress() as progress:

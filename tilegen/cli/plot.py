@@ -9,8 +9,9 @@ import click
 
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
+from tilegen.cli.output import PICTURE, check_output, write
 from tilegen.errors import UsageError
-from tilegen.frontend.stock import read_text, shorten
+from tilegen.frontend.files import read_text, shorten
 
 if TYPE_CHECKING:
     from tilegen.report.charts import Picture
@@ -63,7 +64,7 @@ def check_plot(output: str | None) -> None:
     require("matplotlib")
     if not output.endswith(".svg"):
         raise UsageError(f"plots are SVG: {shorten(output)} does not end in .svg")
-    printing.check_writable(output)
+    check_output(output, PICTURE)
 
 
 def draw(pictures: Iterable[Picture | None], output: str | None) -> None:
@@ -81,5 +82,5 @@ def draw(pictures: Iterable[Picture | None], output: str | None) -> None:
     stem = output.removesuffix(".svg")
     names = [output] if len(found) == 1 else [f"{stem}-{number}.svg" for number in range(1, len(found) + 1)]
     for name, picture in zip(names, found, strict=True):
-        printing.write(svg(picture), name)
+        write(svg(picture), name, PICTURE)
         printing.print_note(f"{name}: {picture.title}")

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
-from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli.narrow import parts_of
+from tilegen.cli.output import CODE, JSON, write
 from tilegen.cli.records import with_context
+from tilegen.cli.streams import styled
 from tilegen.cli.trust import trust_lines
-from tilegen.errors import UsageError
-from tilegen.frontend.stock import shorten
+from tilegen.errors import visible
 from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loops
 
@@ -38,7 +38,7 @@ _PIPE_WIDTH = 140
 
 def console() -> Console:
     """Standard output, coloured on a terminal."""
-    return _Console(highlight=False) if sys.stdout.isatty() else _Console(highlight=False, width=_PIPE_WIDTH)
+    return _Console(sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def line_width(most: int) -> int:
@@ -47,6 +47,16 @@ def line_width(most: int) -> int:
 
 
 class _Console(Console):
+    """A console that takes a text for what it says: without markup, and with control characters made visible."""
+
+    def __init__(self, stream: TextIO, **options: Any) -> None:
+        super().__init__(file=styled(stream), highlight=False, markup=False, emoji=False, **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """The segments of something to print."""
+        for each in super().render(renderable, options):
+            yield each if each.control else each._replace(text=visible(each.text))
+
     def print(self, *objects: Any, **options: Any) -> None:
         """Prints, on a narrow terminal tables in parts that fit."""
         if self.is_terminal:
@@ -65,12 +75,12 @@ def _parts(value: Any, console: Console) -> list[Any]:
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on standard error; where that is no terminal, a line every ten seconds."""
-    errors = Console(stderr=True)
+    errors = _Console(sys.stderr)
     if not errors.is_terminal:
         with _ProgressLines() as lines:
             yield lines
         return
-    columns = (TextColumn("{task.description:>10}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:>10}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task("", total=1)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
@@ -116,57 +126,15 @@ def print_remarks(schedules: Mapping[str, Scheduled]) -> None:
         print_note(f"note: {line}")
 
 
-def read_input() -> str:
-    """The text on standard input. Raises UsageError where it is none."""
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"standard input is no text in UTF-8: it has the byte {error.object[error.start]:#04x}"
-        ) from None
-
-
-def check_writable(path: str | None) -> None:
-    """Raises UsageError where `write` would, as far as that can be seen before there is anything to write."""
-    if path in (None, "-"):
-        return
-    assert path is not None
-    try:
-        if Path(path).is_dir():
-            raise UsageError(f"cannot write {path}: it is a directory")
-        if not Path(path).parent.is_dir():
-            raise UsageError(f"cannot write {shorten(path)}: there is no directory {shorten(str(Path(path).parent))}")
-        there = Path(path).exists()
-        if not os.access(path if there else Path(path).parent, os.W_OK):
-            raise UsageError(f"cannot write {shorten(path)}: that is not permitted")
-    except OSError as error:
-        raise UsageError(f"cannot write {shorten(path)}: {error.strerror}") from None
-    except ValueError:
-        raise UsageError(f"cannot write {shorten(path)}: no file has such a name") from None
-
-
-def write(text: str, path: str | None) -> None:
-    """`text` into a file, or to standard output for None and "-". Raises UsageError where that fails."""
-    if path in (None, "-"):
-        sys.stdout.write(text)
-        return
-    assert path is not None
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {shorten(path)}: {error.strerror}") from None
-    except ValueError:  # a character 0
-        raise UsageError(f"cannot write {shorten(path)}: no file has such a name") from None
-
-
 def write_code(text: str, path: str | None, language: str) -> None:
     """`write`, in colours where the text goes to a terminal that has them and NO_COLOR is not set.
 
     `language` is "cuda", "opencl" or "tilegen", or another one that Pygments knows.
     """
     if path in (None, "-") and console().color_system and not console().no_color:
-        text = _coloured(text, language)
-    write(text, path)
+        styled(sys.stdout).write(_coloured(visible(text), language))
+    else:
+        write(text, path, CODE)
 
 
 def _coloured(text: str, language: str) -> str:
@@ -183,7 +151,7 @@ def _coloured(text: str, language: str) -> str:
 
 def write_json(value: object, path: str) -> None:
     """`value` as JSON, with where it comes from, into a file, or to standard output for "-"."""
-    write(json.dumps(with_context(value), indent=2, default=_json_default) + "\n", path)
+    write(json.dumps(with_context(value), indent=2, default=_json_default) + "\n", path, JSON)
 
 
 def _json_default(value: Any) -> Any:
@@ -209,18 +177,18 @@ def comparison(out: Console, result: Comparison) -> None:
     if result.machine:
         out.print(prediction_note(result.machine), soft_wrap=True)
     for line in result.beside:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     if result.steady:
         out.print(_steady_note(result))
     if early := [row.name for row in result.rows if row.dependent]:
         out.print(f"with dependent launch, beside others without: {', '.join(early)}", soft_wrap=True)
     for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     if not result.on_gpu:
         out.print(proof_note(result.device), soft_wrap=True)
         for line in device_notes(result.device):
             out.print(line)
-        out.print(_compiler_note(result.arch), markup=False)
+        out.print(_compiler_note(result.arch))
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
@@ -336,9 +304,9 @@ def _gain(of: Row, row: Row) -> str:
 FAILURES = {3: "refused", 4: "wrong", 6: "no bound"}
 
 
-def _cells(row: Row, result: Comparison) -> list[str]:
-    verdict = "[green]ok[/]" if row.trials else ""  # a rival and an interrupted row have no trials
-    verdict = f"[red]{FAILURES.get(row.exit_code, 'failed')}[/]" if row.error else verdict
+def _cells(row: Row, result: Comparison) -> list[str | Text]:
+    verdict = Text("ok" if row.trials else "", "green")  # a rival and an interrupted row have no trials
+    verdict = Text(FAILURES.get(row.exit_code, "failed"), "red") if row.error else verdict
     counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
     return [row.name, verdict, row.proof or "", *counts]
 

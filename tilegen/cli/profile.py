@@ -15,8 +15,10 @@ from rich.text import Text
 from tilegen.api import Scheduled
 from tilegen.backends import gpus
 from tilegen.cli import completion, printing
+from tilegen.cli.arguments import Finite
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.output import check_output
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Attempt, Request
 from tilegen.errors import DeviceError
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
 )
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--keep", metavar="F.ncu-rep", help="Keep Nsight Compute's report, whose source page has the schedule.")
-@click.option("--limit", type=float, metavar="MS", help="Do not count a prefix that is expected to take longer.")
+@click.option(
+    "--limit", type=Finite(min=0), metavar="MS", help="Do not count a prefix that is expected to take longer."
+)
 def profile_command(request: Request, machine: str, last: bool, keep: str | None, limit: float | None) -> int:
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
     from tilegen.backends.devices import engine
@@ -52,7 +56,7 @@ def profile_command(request: Request, machine: str, last: bool, keep: str | None
     from tilegen.profile import LIMIT, check_report, find_profiler, profile
 
     check_report(keep)
-    printing.check_writable(keep)
+    check_output(keep, None)
     _require_gpu()
     find_profiler()
     ceilings = find_machine(machine)
@@ -110,14 +114,13 @@ def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> No
     from tilegen.profile.counters import APART
 
     sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
-    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}", style="bold", markup=False)
+    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}", style="bold")
     out.print(_table(steps))
     out.print(
         f"expected: what explain counts, and the roofline of one {found.machine.name}; measured: Nsight Compute's "
         f"counters of one launch, with empty caches and clocks left as they are. ! marks what is more than {APART:.0%} "
         "apart.",
         soft_wrap=True,
-        markup=False,
     )
 
 

@@ -95,7 +95,7 @@ def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
                     out.print(Text(_reason(each)), end="", soft_wrap=True)
     if len(found) == 1:
         ((name, proofs),) = found.items()
-        out.print(f"{_verdict(proofs)}, in {times[name]:.0f} ms", markup=False)
+        out.print(f"{_verdict(proofs)}, in {times[name]:.0f} ms")
 
 
 def _overview(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> Table:
@@ -122,8 +122,9 @@ def _obligations(title: str, proof: Proof) -> Table:
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for each in proof.obligations:
-        word = "[green]proved[/]" if each.is_proved else "[red]refused[/]" if each.violation else "[yellow]unproved[/]"
-        table.add_row(each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", word)
+        word, style = ("refused", "red") if each.violation else ("unproved", "yellow")
+        word, style = ("proved", "green") if each.is_proved else (word, style)
+        table.add_row(each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", Text(word, style))
     return table
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
+from tilegen.cli.output import METADATA, RESULTS, check_output, write
 from tilegen.cli.replay import read_file_or_input
 from tilegen.errors import UsageError
 
@@ -32,14 +33,15 @@ def records_command(file: str, best: int | None, t4: str | None, t4_metadata: st
     from tilegen.lab import t4 as formats
     from tilegen.lab.record_files import read_records
 
-    for path in (t4, t4_metadata):
-        printing.check_writable(path)
+    wanted = ((t4, RESULTS, formats.t4_results), (t4_metadata, METADATA, formats.t4_metadata))
+    for path, kind, _ in wanted:
+        check_output(path, kind)
     if t4 == t4_metadata == "-":
         raise UsageError("standard output takes one of --t4 and --t4-metadata")
     found = read_records(read_file_or_input(file), file)
-    for path, make in ((t4, formats.t4_results), (t4_metadata, formats.t4_metadata)):
+    for path, kind, make in wanted:
         if path:
-            printing.write(json.dumps(make(found), indent=2) + "\n", path)
+            write(json.dumps(make(found), indent=2) + "\n", path, kind)
     if not (t4 or t4_metadata):
         _show(found, best)
     return 0
@@ -62,9 +64,9 @@ def _show(found: Sequence[RunRecord], best: int | None) -> None:
     first = found[0]
     sizes = " ".join(f"{name}={value}" for name, value in first.sizes.items())
     device = f"  on {first.device.name}" if first.device else ""
-    out.print(f"{first.kernel}  {sizes}{device}, {first.date}", style="bold", markup=False)
+    out.print(f"{first.kernel}  {sizes}{device}, {first.date}", style="bold")
     out.print(table)
     counts = Counter(each.outcome for each in found)
-    out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()), markup=False)
+    out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     for line in (*remarks, *told.notes):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)

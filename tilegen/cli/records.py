@@ -21,13 +21,17 @@ def with_context(value: Any) -> Any:
 
     What has a schema of its own keeps it.
     """
-    context = click.get_current_context(silent=True)
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    schema = f"tilegen.{'.'.join(_words(context))}/1" if context else None
-    added = {"schema": schema, "tilegen": __version__, "command": command_line(), "date": date}
+    added = {"schema": schema_here(), "tilegen": __version__, "command": command_line(), "date": date}
     if isinstance(value, list):
         return [{**added, **each} if isinstance(each, dict) else each for each in value]
     return {**added, **value} if isinstance(value, dict) else value
+
+
+def schema_here() -> str | None:
+    """The schema of what the command writes that runs; None where none does."""
+    context = click.get_current_context(silent=True)
+    return f"tilegen.{'.'.join(_words(context))}/1" if context else None
 
 
 def command_line() -> str | None:

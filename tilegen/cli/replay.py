@@ -14,11 +14,13 @@ from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
 from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.output import JSON, check_output
 from tilegen.cli.request import Attempt
 from tilegen.cli.rows import Entry, records_of
+from tilegen.cli.streams import read_input
 from tilegen.cli.trust import trust_lines
 from tilegen.errors import TilegenError, join_errors
-from tilegen.frontend.stock import read_text
+from tilegen.frontend.files import read_text
 from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def replay_command(
     from tilegen.lab.records import to_dict
     from tilegen.lab.replay import choose, require_device
 
-    printing.check_writable(json_file)
+    check_output(json_file, JSON)
     recorded = read_records(read_file_or_input(file), file)
     entries = [(record, _entry(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
@@ -76,7 +78,7 @@ def replay_command(
 
 def read_file_or_input(file: str) -> str:
     """The text of a file, or of standard input for "-". Raises UsageError where there is none."""
-    return printing.read_input() if file == "-" else read_text(file)
+    return read_input() if file == "-" else read_text(file)
 
 
 def _groups(entries: Sequence[Recorded]) -> list[list[Recorded]]:
@@ -159,19 +161,19 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
     out.print(_table(found))
     around = dict.fromkeys(line for each in found for line in find_surroundings(each.then, each.now))
     for line in around:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     if any(line.startswith("device: ") for line in around):
         out.print("times on two devices are no repetition of each other")
     for each in found if result.on_gpu else ():
         for line in each.then.doubts:
-            out.print(f"not to be trusted then: {each.then.name}: {line}", markup=False, soft_wrap=True)
+            out.print(f"not to be trusted then: {each.then.name}: {line}", soft_wrap=True)
     if not result.on_gpu and not result.machine:
         out.print(CPU_NOTE)
     for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     for each in found:
         if each.now.error and each.now.error != each.then.error:
-            out.print(f"\n{each.now.name}: {each.now.error}", style="red", markup=False, soft_wrap=True)
+            out.print(f"\n{each.now.name}: {each.now.error}", style="red", soft_wrap=True)
 
 
 def _table(found: Sequence[Replayed]) -> Table:

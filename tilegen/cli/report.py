@@ -11,6 +11,7 @@ import click
 from tilegen.cli import printing
 from tilegen.cli.commands import MACHINE, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.output import PAGE, check_output, write
 from tilegen.cli.plot import read_measurements
 from tilegen.cli.request import Request
 from tilegen.errors import UsageError
@@ -41,6 +42,7 @@ def report_command(
 
     if request.json_file:
         raise UsageError("report writes a page, and no JSON", notes=("explain --json has the figures",))
+    check_output(output, PAGE)
     require(*LIBRARIES)
     found = [read_measurements(path) for path in measured]
     ceilings = find_machine(machine)
@@ -58,7 +60,7 @@ def report_command(
         studies = run_interruptibly(lambda: [study(each.core) for each in scheduled])
     words = click.get_current_context().find_root().obj
     text = report(studies, found, shlex.join(["tilegen", *words]) if words else "")
-    printing.write(text, output)
+    write(text, output, PAGE)
     if output != "-":
         print(f"{output}: {len(text.encode()) / 1e6:.2g} MB; opens in a browser: {Path(output).resolve().as_uri()}")
     return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +12,10 @@ from itertools import product
 from math import prod
 
 from tilegen import api
-from tilegen.cli import printing
 from tilegen.cli.arguments import STANDARD_INPUT
+from tilegen.cli.streams import read_input
 from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, integers, join_errors
-from tilegen.frontend.stock import is_there, read_file, shorten
+from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule, Setting
 
@@ -74,7 +76,7 @@ class Request:
     def _load(self) -> api.File:
         # What a command tells of the judge and of the proof is found out by it.
         if self.file == "-":
-            file = api.from_text(printing.read_input(), STANDARD_INPUT, cache=False)
+            file = api.from_text(read_input(), STANDARD_INPUT, cache=False)
         else:
             try:
                 file = api.load(self.file, cache=False)
@@ -152,7 +154,7 @@ class Request:
 def split_target(word: str) -> tuple[str, list[str]]:
     """`gemm:naive,tiled` as a file and schedules; a path with a colon in it is a path, if there is such a file."""
     found = _WITH_SCHEDULES.fullmatch(word)
-    if not found or is_there(word):
+    if not found or os.path.exists(word):
         return word, []
     return "-" if found["file"] == STANDARD_INPUT else found["file"], found["names"].split(",")
 
@@ -237,7 +239,8 @@ def _refuse_measurements(path: str) -> None:
         read_measured(read_file(path) or "", name)
     except UsageError:
         return
-    notes = (f"tilegen report OWN.tg --measured {name} shows it beside schedules, and tilegen plot {name} draws it",)
+    word = shlex.quote(name)
+    notes = (f"tilegen report OWN.tg --measured {word} shows it beside schedules, and tilegen plot {word} draws it",)
     raise UsageError(f"{name} is a record of measurements, and FILE is a text of kernels and schedules", notes=notes)
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tilegen.cli import completion, printing, tune_printing
-from tilegen.cli.arguments import parse_point
+from tilegen.cli.arguments import Finite, parse_point
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
 from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.output import check_output
 from tilegen.cli.records import with_context
 from tilegen.cli.request import Request, select
 from tilegen.errors import DeviceError, UsageError
@@ -32,7 +33,12 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @UNPROVED
 @click.option("--budget", default="10m", show_default=True, metavar="10m", help="How long to search: 30s, 10m, 2h.")
 @click.option("--search", "kind", metavar="tpe|...", help="tpe, evolution, quasi-random (by Optuna), grid, or random.")
-@click.option("--seed", type=int, metavar="N", help="Of the search; one is drawn and printed if left out.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="N",
+    help="Of the search; one is drawn and printed if left out.",
+)
 @click.option("--gpus", default="0", show_default=True, metavar="all|0,1", help="The GPUs to time on.")
 @click.option(
     "--machine",
@@ -44,7 +50,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option("--resume", metavar="F", help="The record to go on with, or to begin.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=Finite(min=0.1),
     default=60.0,
     show_default=True,
     metavar="S",
@@ -52,7 +58,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0.1),
+    type=Finite(min=0.1),
     default=8.0,
     show_default=True,
     metavar="GB",
@@ -89,7 +95,7 @@ def tune_command(
     request.check_sizes(kernel.ir)
     given = {name: values for name, values in request.settings.items() if name in selection.parameters}
     record = resume or _new_record(kernel.ir.name)
-    printing.check_writable(record)
+    check_output(record, None)
     context = with_context({})
     with Session(
         kernel, selection.schedules, record, given=given, sizes=request.sizes, wish=wish, context=context
@@ -130,7 +136,7 @@ def _resuming(request: Request, record: str) -> str:
 
 def parse_duration(text: str) -> float:
     """Seconds of `30s`, `10m`, `2h` or `90`. Raises UsageError for anything else, and for none at all."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d+)?)([smh]?)", text)
     if not found:
         raise UsageError(f"--budget takes a time like 30s, 10m or 2h, not '{text}'")
     seconds = float(found[1]) * _UNITS[found[2]]

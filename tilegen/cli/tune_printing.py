@@ -50,7 +50,7 @@ def print_beginning(session: Session, resumed: bool) -> None:
         verb = "is" if len(known) == 1 else "are"
         lines += [f"{counted(list(known), 'candidate')} {verb} known from {journal.path}"]
     if journal.torn:
-        lines += [f"the last line of {journal.path} was not whole: {journal.torn} bytes were cut off"]
+        lines += [f"the last line of {journal.path} is not whole: {journal.torn} bytes are cut off"]
     if journal.damaged:
         lines += [f"lines of {journal.path} that cannot be read: {', '.join(map(str, journal.damaged))}"]
     print("\n".join([*lines, f"record: {journal.path}"]), file=sys.stderr, flush=True)
@@ -71,13 +71,13 @@ def print_result(out: Console, session: Session) -> None:
     else:
         out.print(_table(session))
     for line in (*_counts(tuning), *_complaints(tuning), _shares(session)):
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
     if not session.device.on_gpu:
         out.print(CPU_NOTE)
     if tuning.best:
         for line in _beside_first(tuning):
             out.print(line, soft_wrap=True)
-        out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, markup=False, style="bold")
+        out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, style="bold")
 
 
 def setting(candidate: Candidate) -> str:

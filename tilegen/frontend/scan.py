@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from unicodedata import name
 
-from tilegen.errors import Source, SourceError, Span
+from tilegen.errors import UNSEEN, Source, SourceError, Span
 from tilegen.ir.steps import LONGEST_NAME
 
 MOST_CHARACTERS = 256 * 1024
@@ -19,7 +19,7 @@ _WRITTEN = {
 }  # fmt: skip
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LONG = rf"\d{{{MOST_DIGITS + 1},}}|[A-Za-z_]\w{{{LONGEST_NAME},}}"
-_INTERESTING = re.compile(rf"#[^\n]*|[()\[\]{{}}]|{_LONG}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
+_INTERESTING = re.compile(rf"#[^\n\r]*|[()\[\]{{}}]|{_LONG}|[^\x20-\x7e\n\t\r]|\r(?!\n)")
 
 
 def check_text(source: Source) -> str:
@@ -31,6 +31,8 @@ def check_text(source: Source) -> str:
     for match in _INTERESTING.finditer(text):
         found = match.group()
         if found.startswith("#"):
+            if hidden := UNSEEN.search(text, match.start(), match.end()):
+                raise _stray_character_error(source, text, hidden)
             continue
         if found in _CLOSING:
             open_brackets.append(match)

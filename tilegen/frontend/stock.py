@@ -1,70 +1,19 @@
-"""Reading files and stock files, and completing a text by the stock kernels and schedules that it leaves out."""
+"""Stock files, and completing a text by the stock kernels and schedules that it leaves out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
-from tilegen.errors import Collected, SourceError, TilegenError, UsageError, did_you_mean
+from tilegen.errors import Collected, SourceError, TilegenError, did_you_mean
 from tilegen.frontend.build import build
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
-from tilegen.frontend.scan import MOST_CHARACTERS
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define, Schedule
-
-
-def read_file(name: str) -> str | None:
-    """The text of the file `name`; None where there is no such file.
-
-    Raises:
-        UsageError: a directory, a file that cannot be read, or one that holds no text.
-    """
-    path = Path(name)
-    try:
-        if not path.exists():
-            return None
-        if path.is_dir():
-            raise UsageError(f"{name} is a directory, and a file is wanted")
-        with path.open("rb") as file:
-            data = file.read(MOST_CHARACTERS * 4 + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(name)}: {error.strerror}") from None
-    except ValueError:  # a name that no system takes, with a character 0 in it
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        byte = data[error.start]
-        raise UsageError(f"{name} is no text in UTF-8: line {line} has the byte {byte:#04x}") from None
-
-
-def is_there(name: str) -> bool:
-    """True if there is a file or a folder `name`."""
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):  # no file can have such a name
-        return False
-
-
-def read_text(path: str | Path) -> str:
-    """The text of a user's file. Raises UsageError where it cannot be read, or is no text."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {shorten(str(path))}: {error.strerror}") from None
-    except ValueError:  # bytes that are no text, or a name with a character 0
-        raise UsageError(f"{shorten(str(path))} is no text in UTF-8") from None
-
-
-def shorten(name: str) -> str:
-    """A name for a message, cut where it is very long."""
-    return name if len(name) <= 100 else f"{name[:60]}... ({len(name)} characters)"
 
 
 @cache

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from tomllib import TOMLDecodeError
 from typing import Any
 
 from tilegen.errors import DeviceError, UsageError, did_you_mean
-from tilegen.frontend.stock import read_text
+from tilegen.frontend.files import read_text
 from tilegen.lab.occupancy import SM, Limits
 from tilegen.lab.schemas import find_complaint
 from tilegen.lab.tensor_cores import TensorCores
+from tilegen.lab.values import parse_toml
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def machine_names() -> tuple[str, ...]:
 @cache
 def stock_machine(name: str) -> Machine:
     """A machine that comes with tilegen, by its name."""
-    return _machine_of(tomllib.loads(machine_text(name)))
+    return _machine_of(parse_toml(machine_text(name)))
 
 
 def machine_text(name: str) -> str:
@@ -113,9 +114,11 @@ def machine_of_device(name: str) -> Machine | None:
 def read_machine(text: str, name: str) -> Machine:
     """The machine of a file, which messages call `name`. Raises UsageError where it is none."""
     try:
-        value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        value = parse_toml(text)
+    except TOMLDecodeError as error:
         raise UsageError(f"{name} is no TOML: {error}") from None
+    except ValueError as error:
+        raise UsageError(f"{name} is no machine: {error}") from None
     if complaint := find_complaint("machine", value):
         known = f"tilegen cat {machine_names()[0]}.toml prints one"
         raise UsageError(f"{name} is no machine: {complaint}", notes=(known,))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from json import JSONDecodeError
 from typing import Any
 
 from tilegen.errors import UsageError
 from tilegen.lab.records import SCHEMA, Conditions, Device, Readings, RunRecord
 from tilegen.lab.schemas import find_complaint
+from tilegen.lab.values import parse_json
 from tilegen.version import __version__
 
 
@@ -25,7 +27,7 @@ def read_records(text: str, name: str) -> list[RunRecord]:
     Raises:
         UsageError: it is neither, with the line and the field that is wrong.
     """
-    document = _document_of(text)
+    document = _document_of(text, name)
     if document is not None:
         return [record_of(row, f"{name}, row {number}") for number, row in enumerate(_rows_of(document, name), 1)]
     found: list[RunRecord] = []
@@ -64,12 +66,14 @@ _FIELDS = ("tilegen help records says what a record has",)
 _SENSORS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
-def _document_of(text: str) -> dict[str, Any] | None:
+def _document_of(text: str, name: str) -> dict[str, Any] | None:
     """The one JSON object that the text is, if that is no record itself."""
     try:
-        found = _loads(text)
-    except ValueError:
+        found = parse_json(text)
+    except JSONDecodeError:
         return None
+    except ValueError as error:
+        raise UsageError(f"{name} is no record: {error}") from None
     return found if isinstance(found, dict) and found.get("schema") != SCHEMA else None
 
 
@@ -97,30 +101,22 @@ def _records_of_line(line: str, place: str) -> Iterator[RunRecord]:
 def _records_of_last_line(line: str, place: str, *, alone: bool) -> list[RunRecord]:
     """The record of a line without an end: of a torn one none, if there are others."""
     try:
-        _loads(line)
-    except ValueError:
+        parse_json(line)
+    except JSONDecodeError:
         if not alone:
             return []
+    except ValueError:
+        pass
     return list(_records_of_line(line, place))
 
 
 def _value_of(line: str, place: str) -> Any:
     try:
-        return _loads(line)
-    except ValueError:
+        return parse_json(line)
+    except JSONDecodeError:
         raise UsageError(f"{place} is no JSON", notes=("a record is a JSON object on one line",)) from None
-
-
-def _loads(text: str) -> Any:
-    """The JSON value of a text. Raises ValueError where it is none; NaN and infinities are no JSON."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    except ValueError as error:
+        raise UsageError(f"{place} is no record: {error}") from None
 
 
 def _told_schema(value: Any, schema: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilegen.errors import ArgumentError, TilegenError, UsageError
-from tilegen.frontend.stock import read_text
+from tilegen.frontend.files import read_text
 from tilegen.ir.alike import find_difference
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.lab.records import RunRecord

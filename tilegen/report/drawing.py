@@ -6,6 +6,7 @@ import re
 from io import StringIO
 from typing import Any
 
+from tilegen.errors import visible
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
 
 # Colours that the colour-blind can tell apart.
@@ -36,10 +37,16 @@ def svg(picture: Picture, *, inline: bool = False) -> str:
             case _:
                 raise TypeError(picture)
         if not inline:  # a page has it as a caption
-            axes.set_title(picture.title, fontsize=9, wrap=True)
+            axes.set_title(plain(picture.title), fontsize=9, wrap=True)
         text = StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": "tilegen"})
     return _element(text.getvalue()) if inline else text.getvalue()
+
+
+def plain(text: str) -> str:
+    """A text as Matplotlib shows it as it is: it takes what is between $ for mathematics, and hides names in _."""
+    shown = visible(text).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def _height(picture: Picture) -> float:
@@ -73,9 +80,9 @@ def _draw(axes: Any, series: Series, number: int, sideways: bool) -> None:
     if series.kind == "bars":
         heights = [y - base for y, base in zip(series.y, series.base, strict=True)]
         if sideways:
-            axes.barh(series.x, heights, left=series.base, color=colour, label=series.name, height=0.7)
+            axes.barh(series.x, heights, left=series.base, color=colour, label=plain(series.name), height=0.7)
         else:
-            axes.bar(series.x, heights, bottom=series.base, color=colour, label=series.name, width=0.7)
+            axes.bar(series.x, heights, bottom=series.base, color=colour, label=plain(series.name), width=0.7)
         return
     pairs = list(zip(series.y, series.spread, strict=True)) if series.spread else []
     errors = [[y - low for y, (low, _) in pairs], [high - y for y, (_, high) in pairs]] if pairs else None
@@ -85,7 +92,7 @@ def _draw(axes: Any, series: Series, number: int, sideways: bool) -> None:
         y,
         **{"xerr" if sideways else "yerr": errors},
         color=colour,
-        label=series.name,
+        label=plain(series.name),
         linestyle="-" if series.kind == "line" else "none",
         marker="" if series.kind == "line" and not errors else marker,
         markersize=4,
@@ -101,17 +108,17 @@ def _draw_heat_map(figure: Any, axes: Any, chart: HeatMap) -> None:
             if value is not None:
                 light = image.norm(value) < 0.5
                 axes.text(along, down, f"{value:.3g}", ha="center", va="center", color="white" if light else "black")
-    figure.colorbar(image, ax=axes, label=chart.unit)
+    figure.colorbar(image, ax=axes, label=plain(chart.unit))
     _set_axis(axes, axes.xaxis, chart.x)
     _set_axis(axes, axes.yaxis, chart.y)
 
 
 def _set_axis(axes: Any, side: Any, axis: Axis) -> None:
-    side.set_label_text(axis.label)
+    side.set_label_text(plain(axis.label))
     if axis.log:
         (axes.set_xscale if side is axes.xaxis else axes.set_yscale)("log")
     if axis.names:
-        side.set_ticks(range(len(axis.names)), labels=[name.replace("$", r"\$") for name in axis.names])
+        side.set_ticks(range(len(axis.names)), labels=[*map(plain, axis.names)])
 
 
 def _element(text: str) -> str:

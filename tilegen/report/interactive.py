@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
+from html import escape
 from typing import Any
 
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
@@ -35,17 +36,23 @@ def figure_of(picture: Picture) -> dict[str, Any]:
     return {"data": traces, "layout": {**axes, "height": height, "barmode": "overlay"}}
 
 
+def plain(text: str) -> str:
+    """A text as Plotly shows it as it is: it takes some elements of HTML."""
+    return escape(text, quote=False)
+
+
 def _trace(series: Series, number: int, chart: Chart) -> dict[str, Any]:
     colour = COLOURS[number % len(COLOURS)]
     along, up = ("y", "x") if chart.sideways else ("x", "y")
     names = chart.x.names
-    labels = series.labels or tuple(names[int(x)] for x in series.x if names)
-    said: dict[str, Any] = {"name": series.name, "text": labels, "hoverinfo": "x+y+text+name", "textposition": "none"}
+    labels = [plain(label) for label in series.labels or (names[int(x)] for x in series.x if names)]
+    said: dict[str, Any] = {"name": plain(series.name), "text": labels, "hoverinfo": "x+y+text+name"}
     if series.kind == "bars":
         lengths = [y - base for y, base in zip(series.y, series.base, strict=True)]
-        drawn = {"type": "bar", "orientation": "h" if chart.sideways else "v", "base": series.base, up: lengths}
-        return {**said, **drawn, along: series.x, "marker": {"color": colour}, "customdata": series.y}
-    del said["textposition"]
+        drawn: dict[str, Any] = {"type": "bar", "orientation": "h" if chart.sideways else "v"}
+        drawn |= {"base": series.base, up: lengths}
+        drawn |= {along: series.x, "textposition": "none", "marker": {"color": colour}, "customdata": series.y}
+        return said | drawn
     mode = "lines" if series.kind == "line" and not series.spread else "markers"
     mode = "lines+markers" if series.kind == "line" and series.spread else mode
     found = {**said, "type": "scatter", "mode": mode, along: series.x, up: series.y}
@@ -67,15 +74,15 @@ def _heat_trace(chart: HeatMap) -> dict[str, Any]:
         "text": text,
         "texttemplate": "%{text}",
         "colorscale": "Viridis",
-        "colorbar": {"title": {"text": chart.unit}},
+        "colorbar": {"title": {"text": plain(chart.unit)}},
         "hoverinfo": "z",
     }
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    found: dict[str, Any] = {"title": {"text": axis.label}, "type": "log" if axis.log else "linear"}
+    found: dict[str, Any] = {"title": {"text": plain(axis.label)}, "type": "log" if axis.log else "linear"}
     if axis.log:
         found["dtick"] = 1  # a mark for each power of ten
     if axis.names:
-        found |= {"tickmode": "array", "tickvals": list(range(len(axis.names))), "ticktext": axis.names}
+        found |= {"tickmode": "array", "tickvals": list(range(len(axis.names))), "ticktext": [*map(plain, axis.names)]}
     return {**found, "automargin": True}

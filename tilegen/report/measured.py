@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 from tilegen.errors import UsageError
 from tilegen.lab.record_files import read_records
 from tilegen.lab.records import RunRecord
+from tilegen.lab.schemas import find_complaint
 from tilegen.lab.timing import Time
+from tilegen.lab.values import parse_json
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,13 @@ class Measured:
 def read_measured(text: str, name: str) -> Measured:
     """The ladder, or the records, of a file. Raises UsageError where it has neither."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text)
+    except ValueError:
         found = None
     if isinstance(found, dict) and "rungs" in found:
-        try:
-            return Measured(name, ladder=_ladder_of(found))
-        except (KeyError, TypeError, AttributeError) as error:
-            notes = ("tilegen ladder ... --json F writes one",)
-            raise UsageError(f"{name} is no ladder: it has no such {error}", notes=notes) from None
+        if complaint := find_complaint("ladder", found):
+            raise UsageError(f"{name} is no ladder: {complaint}", notes=("tilegen ladder ... --json F writes one",))
+        return Measured(name, ladder=_ladder_of(found))
     return Measured(name, records=tuple(read_records(text, name)))
 
 

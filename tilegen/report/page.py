@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from tilegen.errors import visible
 from tilegen.report.charts import Picture
 from tilegen.report.comparison import record_pictures, record_table
 from tilegen.report.drawing import svg
@@ -49,7 +50,7 @@ def render(studies: Sequence[Study], measured: Sequence[Measured], made_by: str)
         js=_file("page.js"),
         plotly=plotly_library(),
     )
-    return page
+    return visible(page)
 
 
 def _file(name: str) -> Any:

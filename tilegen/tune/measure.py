@@ -164,7 +164,7 @@ def alone_on(runs_on: Engine) -> Iterator[None]:
         return
     name = hashlib.sha256(_key_of(runs_on).encode()).hexdigest()[:16]
     path = Path(gettempdir(), f"tilegen-{os.getuid()}-{name}.lock")
-    with path.open("w") as file:
+    with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -21,7 +21,7 @@ from tilegen.tune.child import answer
 from tilegen.tune.children import Work
 from tilegen.tune.cluster import Cluster
 from tilegen.tune.journal import Journal
-from tilegen.tune.record import check_head, head_line, outcomes_of, result_line
+from tilegen.tune.record import HEAD, check_head, head_line, outcomes_of, result_line
 from tilegen.tune.search import search
 from tilegen.tune.space import Space, require_candidates
 from tilegen.tune.station import Limits, Station
@@ -95,7 +95,7 @@ class Session:
         seed = secrets.randbelow(2**31) if wish.seed is None else wish.seed
         self.wish = replace(wish, search=kind, seed=seed)
         found = search(kind, self.space, seed)
-        self.journal = Journal(record)
+        self.journal = Journal(record, HEAD)
         with ExitStack() as ending:
             ending.callback(self.journal.close)
             workers = _workers(wish)
@@ -181,7 +181,7 @@ def visible_gpus(words: str) -> tuple[str, ...]:
         return there
     found = []
     for word in words.split(","):
-        if not word.isdecimal() or int(word) >= len(there):
+        if not word.isdecimal() or len(word) > 9 or int(word) >= len(there):
             known = f"there are {len(there)}, counted from 0" if len(there) != 1 else "there is one, number 0"
             raise UsageError(f"--gpus takes all, or numbers of GPUs: there is no GPU '{word}'", notes=(known,))
         found.append(there[int(word)])
