@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from platform import machine
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -67,13 +68,15 @@ def _short(path: Path) -> str:
 
 
 def _requirements(found: Distribution, extra: str) -> Iterator[str]:
-    """What tilegen requires with an extra, or without one, as pip takes it."""
+    """What tilegen requires on this system with an extra, or without one, as pip takes it."""
+    here = {"sys_platform": sys.platform, "platform_machine": machine(), "extra": extra}
     for line in found.requires or ():
-        name, _, condition = (part.strip() for part in line.replace("'", '"').partition(";"))
-        wanted = re.search(r'(?:\band )?\bextra == "(.*?)"', condition)
-        if (wanted[1] if wanted else "") == extra:
-            rest = condition.replace(wanted[0], "").strip() if wanted else condition
-            yield f"{name}; {rest}" if rest else name
+        name, _, condition = (part.strip() for part in line.partition(";"))
+        tests = re.findall(r"""(\w+) (==|!=) ['"](.*?)['"]""", condition)  # all of them joined by `and`
+        if ("extra" in condition) == bool(extra) and all(
+            (here[n] == value) == (sign == "==") for n, sign, value in tests
+        ):
+            yield name
 
 
 def _is_installed(requirement: str) -> bool:
