@@ -10,7 +10,9 @@ from tests.support.stock import lower_stock, schedule_stock
 from tilegen import load
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine
+from tilegen.backends.record import Record
 from tilegen.backends.text import emit
+from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import LimitError
 from tilegen.lowering import fits, lower
 from tilegen.poly import Facts
@@ -130,3 +132,12 @@ def test_a_call_chooses_as_emit_does():
         assert [launch.wide for launch in program.launches_at({"N": size})] == [wide]
     with pytest.raises(LimitError, match="needs integers of more than 64 bits for N = 281474976710656"):
         program.versions.choose({"N": 2**48}, {})
+
+
+def test_boxes_alone_keep_to_32_bits_of_coordinates():
+    """Past them a version without boxes runs, and needs no more than 64 bits."""
+    versions = TextVersions(schedule_stock("hgemm", "clusters").tree, "cuda", Record())
+    for size, boxes in ((2**31 - 64, True), (2**31, False), (2**33, False)):
+        chosen = versions.choose({"M": 16, "N": 16, "K": size}, {})
+        assert chosen.wide
+        assert any(launch.maps for launch in versions.launches(chosen)) is boxes

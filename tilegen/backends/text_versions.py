@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.backends.record import Record
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError
 from tilegen.ir.nodes import Tree
 from tilegen.lowering import Launch, fits, lower, unmet
+from tilegen.lowering.bulk_loops import bulk_nests
 from tilegen.lowering.pitches import pitched_tensors, with_pitches
 from tilegen.proof import Proof, demand, prove
 
@@ -94,28 +95,39 @@ class TextVersions:
                 self._record.keep(text, *words)
         return text
 
-    def choose(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> TextVersion:
+    def choose(self, sizes: Mapping[str, int], addresses: Mapping[str, int], *, whole: bool = True) -> TextVersion:
         """The version that runs at these sizes, on tensors at these addresses; one without is aligned.
 
         Of tensors whose rows are apart, `sizes` has the pitches, too.
+
+        Args:
+            whole: False leaves out those for whole tiles.
 
         Raises:
             LimitError: sizes that not even integers of 64 bits are enough for.
         """
         for wide in (False, True):
-            version = self._choose_vectors(sizes, addresses, wide)
+            version = self._choose_vectors(sizes, addresses, wide, whole)
             if fits(self.launches(version), sizes):
                 return version
+        # For coordinates of boxes the hardware takes 32 bits alone: a version without boxes has none.
+        nests = frozenset(nest.name for nest in bulk_nests(self._tree.body))
+        version = replace(version, whole=False, loose=version.loose | nests)
+        if nests and fits(self.launches(version), sizes):
+            return version
         message = f"kernel '{self._tree.kernel.name}' needs integers of more than 64 bits for {sizes_text(sizes)}"
         raise LimitError(message, notes=("smaller sizes are the way out",))
 
-    def _choose_vectors(self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool) -> TextVersion:
+    def _choose_vectors(
+        self, sizes: Mapping[str, int], addresses: Mapping[str, int], wide: bool, whole: bool
+    ) -> TextVersion:
         """Whole tiles where that goes, and vectors where they are aligned."""
         pitched = pitched_tensors(sizes)
-        whole = self.launches(TextVersion(whole=True, wide=wide, pitched=pitched))
-        met = all(c.holds(sizes) for launch in whole for c in launch.requires)
-        if met and not unmet(whole, sizes, addresses):
-            return TextVersion(whole=True, wide=wide, pitched=pitched)
+        if whole:
+            launches = self.launches(version := TextVersion(whole=True, wide=wide, pitched=pitched))
+            met = all(c.holds(sizes) for launch in launches for c in launch.requires)
+            if met and not unmet(launches, sizes, addresses):
+                return version
         every = self.launches(TextVersion(wide=wide, pitched=pitched))
         return TextVersion(unmet(every, sizes, addresses), wide=wide, pitched=pitched)
 

@@ -101,14 +101,11 @@ def _choice(interface: Interface, table: Sequence[Version], write: SizeWriter) -
         end = f"        return {' && '.join(bounds) or 'true'};"
         fit[-1:] = fit[-1:] if fit[-1:] != [end] else []
         fit += [f"    case {number}:", end]
-    narrow = sum(not version.wide for version in table)
-    widths = [f"{{{first}, {end}}}" for first, end in ((0, narrow), (narrow, len(table))) if first < end]
     return parts.CHOICE.format(
         met="\n".join(met),
         fit="\n".join(fit),
         names=", ".join(f'"{version.name}"' for version in table),
         count=len(table),
-        widths=", ".join(widths),
     )
 
 

@@ -1,7 +1,7 @@
 """The versions of a kernel as a table: which texts there are, and what sizes and addresses each of them is for.
 
-It says in data what `TextVersions` decides at each call, so that it can be printed in another language. Of the rows of
-32-bit offsets the first one that is met runs if it fits, else of those of 64-bit offsets.
+It says in data what `TextVersions` decides at each call, so that it can be printed in another language. The first row
+that is met and fits runs; those of 64-bit offsets stand behind those of 32 bits.
 """
 
 from __future__ import annotations
@@ -93,11 +93,7 @@ def versions(tree: Tree, texts: TextVersions) -> tuple[Version, ...]:
 
 def choose(table: Sequence[Version], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> Version | None:
     """The version that runs at these sizes, on tensors at these addresses; None where none fits."""
-    for wide in (False, True):
-        met = next((v for v in table if v.wide == wide and v.is_met(sizes, addresses)), None)
-        if met and fits(met.launches, sizes):
-            return met
-    return None
+    return next((v for v in table if v.is_met(sizes, addresses) and fits(v.launches, sizes)), None)
 
 
 # -- the versions of one width

@@ -147,19 +147,12 @@ bool fits(int version, [[maybe_unused]] const Sizes& size)
     return false;
 }
 
-// The first version that is met, with 32-bit offsets where these fit, else with 64-bit ones; -1 where none fits.
+// The first version that is met and fits, those of 64-bit offsets last; -1 where none does.
 int choose(const Sizes& size, const Arguments& given)
 {
-    const struct {
-        int first, end;
-    } widths[] = {{0, 5}, {5, 10}};
-    for (const auto& width : widths) {
-        int version = width.first;
-        while (version < width.end && !is_met(version, size, given))
-            ++version;
-        if (version < width.end && fits(version, size))
+    for (int version = 0; version < version_count; ++version)
+        if (is_met(version, size, given) && fits(version, size))
             return version;
-    }
     return -1;
 }
 
