@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from time import sleep
 
 import numpy as np
@@ -12,8 +13,10 @@ from tilegen.backends import memory
 from tilegen.backends.device_program import _scratch_maker
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.cli import printing, run
-from tilegen.errors import DeviceError
+from tilegen.errors import DeviceError, LimitError
 from tilegen.lab.cost import check_outlook, require_check_memory, require_timing_memory, scratch_bytes, timing_outlook
+from tilegen.lab.explain import explain, explain_tree
+from tilegen.lab.machine import H200, stock_machine
 
 CHAIN = "kernel two(x: f32[N]) -> y: f32[N]:\n    var t: f32[N]\n    t[i] = 2 * x[i]\n    y[i] = t[i] + x[N - 1 - i]\n"
 
@@ -107,6 +110,60 @@ def test_a_call_that_does_not_fit(monkeypatch):
 
     with pytest.raises(DeviceError, match="and so much is not free"):
         memory.allocate(refuse, 100, "it", InterpreterEngine())
+
+
+TALL = {"M": 3_000_000, "N": 16}  # 93,750 blocks along y
+DEEP = """\
+kernel deep(A: f32[M, N]) -> B: f32[M, N]:
+    B[i, j] = A[i, j]
+
+schedule s for deep():
+    bind(i, block.z)
+    bind(j, block.x)
+"""
+
+
+@pytest.mark.parametrize("command", ["explain", "ladder", "compare", "report"])
+@pytest.mark.parametrize("size", [TALL, {"M": 2**21, "N": 1}])
+def test_what_a_grid_cannot_take_is_not_predicted(command, size, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.tg").write_text(DEEP)
+    target = ["transpose", "--schedule", "padded"] if size is TALL else ["deep.tg"]
+    words = [command, *target, "--size", *(f"{name}={value}" for name, value in size.items())]
+    words += ["--no-compile"] if command in ("explain", "report") else []
+    assert run(words) == 3
+    told = capsys.readouterr()
+    assert re.search(r"needs \d+ blocks along [yz] for M = \d+, N = \d+; 65535 are the limit", told.out + told.err)
+
+
+def test_what_a_machine_has_no_memory_for_is_not_predicted(capsys):
+    found, sizes = load("gemm").schedule("tiled"), {"M": 50_000, "N": 50_000, "K": 50_000}
+    for name, fits in (("t4", False), ("rtx4090", False), ("a100", True)):
+        words = ["compare", "gemm:tiled", "--machine", name, "--size", *(f"{n}={v}" for n, v in sizes.items())]
+        assert run(words) == (0 if fits else 5)
+        told = capsys.readouterr().err
+        assert fits or "needs 30.0 GB of memory, and one" in told
+    with pytest.raises(DeviceError, match="needs 120.0 GB of memory, and one A100 has 85.9 GB"):
+        explain(found.core, dict.fromkeys(sizes, 100_000), machine=stock_machine("a100"), compiled=False)
+    with pytest.raises(DeviceError, match="one H200 has"):
+        found.explain(compiled=False, **dict.fromkeys(sizes, 10**6))
+
+
+def test_memory_is_that_of_the_step():
+    """What a step keeps between launches counts there, and where nothing is kept, not."""
+    text = "kernel far(x: f32[N]) -> y: f32[1]:\n    var t: f32[N, 40]\n    t[i, j] = x[i] + f32(j)\n"
+    text += "    y[u] = sum[i, j](t[i, j])\n"
+    text += "schedule s for far():\n    compute_at(t, y.j)\n    cache_register(t, at=y.j)\n"
+    first, _, last = explain(load(text).schedule("s").core, {"N": 2**30}, compiled=False).steps
+    assert first.error == "a run at N = 1073741824 needs 176.1 GB of memory, and one H200 has 151.4 GB"
+    assert last.launches
+
+
+def test_a_block_that_no_sm_holds_is_not_predicted():
+    small = replace(H200, limits=replace(H200.limits, registers=16_384, threads=512))
+    tree = load("gemm").schedule("tiled").tree
+    with pytest.raises(LimitError, match="an SM of H200 holds no block of 'gemm': it has 1024 threads"):
+        explain_tree(tree, {"M": 64, "N": 64, "K": 64}, small, compiled=False)
 
 
 def test_progress_without_a_terminal_is_a_line_at_regular_intervals(capsys):

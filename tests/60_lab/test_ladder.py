@@ -29,7 +29,7 @@ def test_a_prefix_that_cannot_be_launched_says_why():
     last = found.rungs[-1]
     assert last.step == "bind(tj, thread.x)"
     assert "4096 threads" in last.error
-    assert last.exit_code == 0
+    assert last.exit_code == 3
     assert all(rung.trials or rung.same for rung in found.rungs[:-1])
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 # What is smaller is not asked for: a call of a small kernel does not wait for the system's figures.
 _SMALL = 2**28
-_ADDRESSABLE = 2**48
+ADDRESSABLE = 2**48
 
 
 def free_bytes() -> int | None:
@@ -44,7 +44,7 @@ def check_free(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
     if bytes_ < _SMALL:
         return
     there = free()
-    if bytes_ > (_ADDRESSABLE if there is None else there):
+    if bytes_ > (ADDRESSABLE if there is None else there):
         raise too_little(bytes_, what, there)
 
 

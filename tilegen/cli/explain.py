@@ -22,7 +22,6 @@ from tilegen.cli.request import Request
 @plot_option("the roofline with a point for each step")
 def explain_command(request: Request, machine: str, last: bool, maps: bool, no_compile: bool, plot: str | None) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
-    from tilegen.lab.cost import require_addressable
     from tilegen.lab.explain import explain
     from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
@@ -32,7 +31,6 @@ def explain_command(request: Request, machine: str, last: bool, maps: bool, no_c
     scheduled = request.one("explain", fixed={})
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
-    require_addressable(scheduled.kernel, counted)
     with printing.progress() as progress:
         result = run_interruptibly(
             lambda: explain(
@@ -47,4 +45,4 @@ def explain_command(request: Request, machine: str, last: bool, maps: bool, no_c
         from tilegen.report.roofline import roofline
 
         draw([roofline(result)], plot)
-    return 0
+    return result.steps[-1].exit_code

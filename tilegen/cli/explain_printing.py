@@ -29,9 +29,11 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
         f"{found.operations / found.compulsory:.3g} for each byte"
     )
     out.print(_steps(found))
-    last = next((step for step in reversed(found.steps) if step.launches), None)
-    for launch in last.launches if last else ():
+    last = found.steps[-1]
+    for launch in last.launches:
         _print_launch(out, launch, found, maps)
+    if last.error:
+        out.print(Text(f"\n{found.schedule} cannot be launched: {last.error}", style="red"), soft_wrap=True)
     _footer(out, found)
 
 
@@ -65,20 +67,21 @@ def _steps(found: Explanation) -> Table:
     table.add_column("global loads", overflow="fold")
     for name in ("GB", "coal.", "loads:FMA", "conflict", "shared B", "regs", "spills", "occup.", "ms", "limit"):
         table.add_column(name, justify="right" if name not in ("loads:FMA", "limit") else "left")
-    before: tuple[LaunchReport, ...] = ()
+    before: StepReport | None = None
     for step in found.steps:
         for cells in _table_rows(step, before):
             table.add_row(*map(Text, cells))
-        before = step.launches
+        before = step
     return table
 
 
-def _table_rows(step: StepReport, before: tuple[LaunchReport, ...]) -> Iterator[list[str]]:
+def _table_rows(step: StepReport, before: StepReport | None) -> Iterator[list[str]]:
     """One row for each launch of a step; a step that changes nothing that is counted says so."""
     name = step.step or "as written"
     if step.error:
-        yield [name, "", f"cannot be launched: {step.error}"]
-    elif step.launches and step.launches is before:
+        same = before is not None and before.error == step.error
+        yield [name, "", "cannot be launched, as before" if same else f"cannot be launched: {step.error}"]
+    elif before and step.launches is before.launches:
         yield [name, "", "the same program"]
     else:
         for number, launch in enumerate(step.launches):

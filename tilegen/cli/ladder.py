@@ -112,8 +112,10 @@ def _table(found: Ladder) -> Table:
     for name in ("grid x block", "regs", "predicted ms", *times, "gain"):
         table.add_column(name, justify="left" if name == "limit" else "right")
     table.add_column("", overflow="fold", max_width=46)
+    error = None
     for rung in found.rungs:
-        table.add_row(*_cells(rung, found))
+        table.add_row(*_cells(rung, found, same_error=rung.error == error))
+        error = rung.error
     if found.rival and found.rival_time:
         t = found.rival_time
         spread = f"{t.p20:.4g}..{t.p80:.4g}"
@@ -121,24 +123,26 @@ def _table(found: Ladder) -> Table:
     return table
 
 
-def _cells(rung: Rung, found: Ladder) -> list[Text]:
+def _cells(rung: Rung, found: Ladder, same_error: bool) -> list[Text]:
     name, empty = rung.step or "as written", [Text("")] * (8 if found.timed else 7)
     if rung.same:
         return [Text(name), *empty, Text("the same program")]
     if rung.error and not rung.exit_code:
-        return [Text(name), *empty, Text(f"cannot be launched: {rung.error}", style="yellow")]
+        reason = ", as before" if same_error else f": {rung.error}"
+        return [Text(name), *empty, Text(f"cannot be launched{reason}", style="yellow")]
     verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
     verdict = verdict if rung.error or rung.trials else Text("")
     shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
     registers = [launch.resources.registers for launch in rung.launches if launch.resources]
-    cells = [shape, str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}", *_times(rung, found)]
+    least = f"{rung.predicted_time or 0:.3g}" if rung.launches else ""
+    cells = [shape, str(max(registers)) if registers else "", least, *_times(rung, found)]
     remark = Text(rung.untimed or _remark(rung, found.on_gpu))
     return [Text(name), verdict, *map(Text, cells), _gain(rung, found.on_gpu), remark]
 
 
 def _times(rung: Rung, found: Ladder) -> list[str]:
     if not found.timed:
-        return [rung.limit, f"{rung.rate or 0:.4g}"]
+        return [rung.limit, f"{rung.rate:.4g}" if rung.rate else ""]
     if not rung.time:
         return ["", "", ""]
     return [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]

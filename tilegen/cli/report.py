@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,6 @@ def report_command(
     request: Request, machine: str, output: str, measured: tuple[str, ...], no_compile: bool, unproved: bool
 ) -> int:
     """Write one HTML page of schedules, without a GPU: trees, CUDA beside machine code, banks, roofline."""
-    from tilegen.lab.cost import require_addressable
     from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
     from tilegen.report import LIBRARIES, report, require, study_of
@@ -50,7 +50,6 @@ def report_command(
     kernel = scheduled[0].kernel
     request.check_sizes(kernel)
     counted = power_sizes(kernel, request.sizes, GPU_LIMITS)
-    require_addressable(kernel, counted)
     with printing.progress() as progress:
 
         def study(each: Derivation) -> Study:
@@ -63,4 +62,7 @@ def report_command(
     write(text, output, PAGE)
     if output != "-":
         print(f"{output}: {len(text.encode()) / 1e6:.2g} MB; opens in a browser: {Path(output).resolve().as_uri()}")
-    return 0
+    for told in (study.explanation for study in studies):
+        if error := told.steps[-1].error:
+            print(f"{told.schedule} cannot be launched: {error}", file=sys.stderr)
+    return max(study.explanation.steps[-1].exit_code for study in studies)

@@ -19,7 +19,7 @@ from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.accuracy import Accuracy, describe_errors, has_accuracy
 from tilegen.lab.check import Trial, cases_by_tolerance, check
 from tilegen.lab.conditions import Watch
-from tilegen.lab.cost import require_addressable, require_timing_memory, timing_outlook
+from tilegen.lab.cost import require_memory_of_machine, require_timing_memory, timing_outlook
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.lab.metric import rate, unit
@@ -188,7 +188,7 @@ class ComparisonRun:
     def _find_outlook(self, trees: list[Tree]) -> str | None:
         """What to tell of the timing, if it takes long. Raises DeviceError: there is too little memory for it."""
         if self._machine:
-            require_addressable(self._kernel, self._sizes)
+            require_memory_of_machine(trees, self._sizes, self._machine)
             return None
         require_timing_memory(trees, self._sizes, self._engine)
         return timing_outlook(trees, self._sizes, self._engine)

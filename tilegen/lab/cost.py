@@ -7,10 +7,13 @@ from math import prod
 
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
-from tilegen.backends.memory import check_free, free_bytes
+from tilegen.backends.memory import ADDRESSABLE, bytes_text, check_free, free_bytes
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
+from tilegen.errors import DeviceError
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.ir.tolerance import tolerance_of
+from tilegen.lab.machine import Machine
+from tilegen.lab.metric import moved_bytes
 from tilegen.lab.sizes import points, total_bytes
 
 # Bytes of the reference for each element: a value, its bound, a flag that it is defined, and the drawn inputs.
@@ -58,9 +61,13 @@ def require_timing_memory(trees: Iterable[Tree], sizes: Sizes, engine: Engine) -
     check_free(bytes_, f"a run at {format_sizes(sizes)}", engine.free_bytes)
 
 
-def require_addressable(kernel: Kernel, sizes: Sizes) -> None:
-    """Raises DeviceError where no machine has memory for the tensors of a kernel that is counted and not run."""
-    check_free(total_bytes(kernel, sizes), f"a run at {format_sizes(sizes)}", lambda: None)
+def require_memory_of_machine(trees: Iterable[Tree], sizes: Sizes, machine: Machine) -> None:
+    """Raises DeviceError where a machine, for which times are predicted, has memory for no tree of one kernel."""
+    bytes_ = min(moved_bytes(tree.kernel.written_kernel, sizes) + scratch_bytes(tree, sizes) for tree in trees)
+    most = machine.memory * 2**30 if machine.memory else ADDRESSABLE
+    if bytes_ > most:
+        message = f"a run at {format_sizes(sizes)} needs {bytes_text(bytes_)} of memory, and one {machine.name} has"
+        raise DeviceError(f"{message} {bytes_text(int(most))}", notes=("smaller sizes need less",))
 
 
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine, runs: int = 0) -> str | None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.record import Record
 from tilegen.backends.text import emit
+from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import DeviceError, LimitError, TilegenError
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
+from tilegen.lab.cost import require_memory_of_machine
 from tilegen.lab.explain_table import table_of
 from tilegen.lab.machine import H200, Machine
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
@@ -25,8 +28,8 @@ from tilegen.lab.roofline import Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, tensor_seconds
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
-from tilegen.lowering import Launch, lower, unmet
-from tilegen.lowering.grid import Product
+from tilegen.lowering import Launch
+from tilegen.lowering.grid import Product, count_blocks
 from tilegen.lowering.memory import bytes_of
 from tilegen.schedule import Derivation, Stage
 
@@ -95,12 +98,14 @@ class LaunchReport:
 
 @dataclass(frozen=True, repr=False)
 class StepReport:
-    """A step of the schedule, and the program up to it. `error` says why that program cannot be launched."""
+    """A step of the schedule, and the program up to it. `error` says why that program cannot be launched, and
+    `exit_code` is that of the error."""
 
     step: str | None
     place: str
     launches: tuple[LaunchReport, ...] = ()
     error: str | None = None
+    exit_code: int = 0
 
     @property
     def milliseconds(self) -> float:
@@ -152,30 +157,13 @@ def explain(
         sizes: all sizes of the kernel.
         compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
         last: explains the whole schedule only, not the steps to it.
+
+    Raises:
+        DeviceError: the machine has too little memory for the tensors. What cannot be launched for another reason does
+            not raise: its step says so.
     """
-    notes = (*_notes(compiled), *_notes_on_gathers(derivation.kernel))
+    require_memory_of_machine([derivation.tree], sizes, machine)
     stages = stages_by_line(derivation.stages)[-1:] if last else stages_by_line(derivation.stages)
-    versions: list[tuple[_SizedLaunch, ...] | TilegenError] = []
-    for number, stage in enumerate(stages):
-        progress("lower", number, len(stages))
-        try:
-            versions.append(_lower_at(stage.tree, sizes, machine))
-        except TilegenError as error:
-            versions.append(error)
-    built = _compile_all(versions, progress) if compiled and not nvrtc.unavailable_reason() else {}
-    known: dict[_Key, LaunchReport] = {}
-    reports: list[StepReport] = []
-    for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
-        progress("explain", number, len(stages))
-        text = stage.step.text if stage.step else None
-        span = stage.step.span if stage.step else None
-        place = f"{span.source.name}:{span.line}" if span else ""
-        if isinstance(version, TilegenError):
-            reports.append(StepReport(text, place, error=version.message))
-            continue
-        for one in (o for o in version if o.key not in known):
-            known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
-        reports.append(StepReport(text, place, tuple(known[one.key] for one in version)))
     kernel = derivation.kernel
     return Explanation(
         kernel.name,
@@ -184,9 +172,36 @@ def explain(
         machine,
         metric.operations(kernel, sizes),
         metric.moved_bytes(kernel, sizes),
-        tuple(reports),
-        notes,
+        tuple(_step_reports(stages, sizes, machine, compiled and not nvrtc.unavailable_reason(), progress)),
+        (*_notes(compiled), *_notes_on_gathers(kernel)),
     )
+
+
+def _step_reports(
+    stages: Sequence[Stage], sizes: Mapping[str, int], machine: Machine, compiled: bool, progress: Progress
+) -> Iterator[StepReport]:
+    """What is known of the program after each stage; one report for each launch, however many stages have it."""
+    versions: list[tuple[_SizedLaunch, ...] | TilegenError] = []
+    for number, stage in enumerate(stages):
+        progress("lower", number, len(stages))
+        try:
+            versions.append(_lower_at(stage.tree, sizes, machine))
+        except TilegenError as error:
+            versions.append(error)
+    built = _compile_all(versions, progress) if compiled else {}
+    known: dict[_Key, LaunchReport] = {}
+    for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
+        progress("explain", number, len(stages))
+        text, span = (stage.step.text, stage.step.span) if stage.step else (None, None)
+        place = f"{span.source.name}:{span.line}" if span else ""
+        try:
+            if isinstance(version, TilegenError):
+                raise version
+            for one in (o for o in version if o.key not in known):
+                known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
+            yield StepReport(text, place, tuple(known[one.key] for one in version))
+        except TilegenError as error:
+            yield StepReport(text, place, error=error.message, exit_code=error.exit_code)
 
 
 def stages_by_line(stages: Sequence[Stage]) -> list[Stage]:
@@ -203,12 +218,9 @@ def stages_by_line(stages: Sequence[Stage]) -> list[Stage]:
 def explain_tree(
     tree: Tree, sizes: Mapping[str, int], machine: Machine = H200, *, compiled: bool = True
 ) -> tuple[LaunchReport, ...]:
-    """The launches of one tree. Raises LimitError where it cannot be launched."""
-    asked = compiled and not nvrtc.unavailable_reason()
-    return tuple(
-        _report(one.launch, sizes, machine, _compile(one) if asked else _Built())
-        for one in _lower_at(tree, sizes, machine)
-    )
+    """The launches of one tree. Raises LimitError, or DeviceError, where it cannot be launched at these sizes."""
+    found, asked = _lower_at(tree, sizes, machine), compiled and not nvrtc.unavailable_reason()
+    return tuple(_report(one.launch, sizes, machine, _compile(one) if asked else _Built()) for one in found)
 
 
 def _notes_on_gathers(kernel: Kernel) -> tuple[str, ...]:
@@ -256,15 +268,16 @@ def _lower_at(tree: Tree, sizes: Mapping[str, int], machine: Machine) -> tuple[_
     """The launches of a tree, with vectors where the sizes allow them.
 
     Raises:
-        LimitError: it cannot be launched, on this machine or on any.
-        DeviceError: the machine lacks an instruction.
+        LimitError: it cannot be launched at these sizes, on this machine or on any.
+        DeviceError: the machine lacks an instruction, or has too little memory.
     """
-    launches = lower(tree)
-    if loose := unmet(launches, sizes, {}):
-        launches = lower(tree, loose=loose)
+    require_memory_of_machine([tree], sizes, machine)
+    versions = TextVersions(tree, "cuda", Record())
+    launches = versions.launches(versions.choose(sizes, {}, whole=False))
     target = compiled_architecture(instructions_of(launches), machine.arch)
     require_instructions(launches, target)
     for launch in launches:
+        count_blocks(launch.name, launch.grid, sizes)
         if launch.shared_bytes > (most := machine.limits.shared_of_block):
             what = f"a block of '{launch.name}' takes {launch.shared_bytes} bytes of shared memory"
             raise LimitError(f"{what}, and one of {machine.name} has at most {most}")
@@ -313,6 +326,9 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
     held = occupancy(machine.limits, launch.threads, registers, launch.shared_bytes)
+    if not held.blocks:
+        what = f"an SM of {machine.name} holds no block of '{launch.name}'"
+        raise LimitError(f"{what}: it has {launch.threads} threads of {registers or 'some'} registers")
     others = [arch for arch in SM if arch != machine.arch and _can_run(launch, arch)]
     elsewhere = {arch: occupancy(limits_of(arch), launch.threads, registers, launch.shared_bytes) for arch in others}
     per_sm = min(held.blocks, -(-blocks // machine.sms)) * -(-launch.threads // 32)

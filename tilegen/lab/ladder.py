@@ -14,7 +14,7 @@ from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.conditions import Watch
-from tilegen.lab.cost import require_addressable, require_timing_memory
+from tilegen.lab.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
 from tilegen.lab.machine import H200, Machine
 from tilegen.lab.metric import rate, unit
@@ -40,7 +40,7 @@ class Rung:
         launches: what is known of it without running it; empty where it cannot be launched.
         same: it is the program of the rung before, whose figures hold.
         error: why it cannot be launched, or what is wrong with it. `exit_code` is that of the error, 0 for a
-            prefix that merely cannot be launched.
+            prefix of the schedule that merely cannot be launched.
         untimed: why it was not timed; where it has no `trials`, it was not checked either.
         time: one run; `rate` in the ladder's unit.
         gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap. Of a ladder that is
@@ -183,7 +183,7 @@ class LadderRun:
         if timed:
             require_timing_memory([derivation.tree], self._sizes, engine)
         else:
-            require_addressable(derivation.kernel, self._sizes)
+            require_memory_of_machine([derivation.tree], self._sizes, machine)
         self._progress, self._unproved = progress, unproved
         self._rungs: list[Rung] = []
         self._samples: dict[str, list[float]] = {}
@@ -253,7 +253,8 @@ def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
     before: tuple[LaunchReport, ...] = ()
     for step in steps:
         same = bool(step.launches) and step.launches is before
-        rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error))
+        code = step.exit_code if step is steps[-1] else 0
+        rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error, exit_code=code))
         before = step.launches
     return rungs
 

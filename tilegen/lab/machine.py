@@ -27,6 +27,7 @@ class Machine:
         copy: TB/s of a kernel that copies, its reads and writes together.
         shared: TB/s of shared memory; at 128 bytes a turn this tells the turns a second.
         second_level: TB/s that the L2 cache delivers to the SMs; None where nobody has said.
+        memory: GB as on a data sheet, of 2**30 bytes each; None where nobody has said.
         f64: how many times longer an instruction takes in f64 than the same one in f32.
         schedulers: instructions of warps that an SM issues a cycle.
         special: results a cycle of the special function units of an SM.
@@ -46,6 +47,7 @@ class Machine:
     second_level: float | None
     tensor: TensorCores
     limits: Limits
+    memory: float | None = None
     f64: float = 2.0
     schedulers: int = 4
     special: int = 16
