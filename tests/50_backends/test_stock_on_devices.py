@@ -1,5 +1,8 @@
 """Every stock schedule on real devices, at odd and at even sizes: PoCL, a GPU, and the checker of races."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.support.cover import each_stock_schedule
@@ -16,9 +19,17 @@ from tilegen.lab.sizes import sizes_to_check
 
 
 def check_on(device, name, schedule, sizes=None):
+    """Checks one program, at several sizes at once: threads take turns as often as they can."""
     tree = schedule_stock(name, schedule).tree
     tried = sizes_to_check([tree], {}) if sizes is None else [{s: sizes[s] for s in tree.kernel.sizes}]
-    assert check(program(tree, engine(device)), trials(tree.kernel, tried, tolerance_of(tree)))
+    compiled, tried = program(tree, engine(device)), trials(tree.kernel, tried, tolerance_of(tree))
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(lambda case: check(compiled, [case]), tried))
+    finally:
+        sys.setswitchinterval(usual)
 
 
 @pytest.mark.pocl
