@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -332,6 +332,12 @@ class Scheduled(Steps, Studies):
         text = self._of.file.self_contained(self.core.as_schedule)
         given = ", ".join(f"{name} = {value}" for name, value in self._of.values.items())
         return f"# with {given}\n{text}" if given else text
+
+    def _fixed_sizes(self) -> tuple[Callable[[], nodes.Tree], Mapping[str, int]]:
+        file, name, values = self._of.file, self.kernel.name, self._of.values
+        sizes = {size: values[size] for size in file.kernels[name].size_names() if size in values}
+        others = {word: value for word, value in values.items() if word not in sizes}
+        return lambda: self.core.repeat(file.kernel(name, **others).ir).tree, sizes
 
     def versions(self, language: str = "cuda") -> TextVersions:
         """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""

@@ -121,6 +121,11 @@ class Derivation:
         """
         return replace(self, stages=_apply_calls(self.stages, calls, self.instructions, _judge_of(accepted)))
 
+    def repeat(self, kernel: Kernel) -> Derivation:
+        """The steps on a kernel that differs in what is fixed, without the judge. Raises what `step` raises."""
+        calls = tuple(stage.step for stage in self.stages if stage.step)
+        return start(kernel, self.instructions).then(calls, accepted=True)
+
 
 def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Mapping[str, object]) -> StepCall:
     """A step given from Python. Raises StepError for a value that no step takes."""

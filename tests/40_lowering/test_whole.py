@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.support.simulator.threads import faults
 from tilegen.api import load
 from tilegen.backends.text import emit
+from tilegen.errors import UsageError
 from tilegen.lowering import lower
 from tilegen.proof import prove
 
@@ -44,3 +47,41 @@ def test_without_what_it_needs_it_is_refused():
 def test_where_nothing_is_cut_it_is_the_plain_version():
     tree = load("kernel twice(A: f32[N]) -> B: f32[N]:\n    B[i] = 2 * A[i]\n").kernel().schedule().tree
     assert lower(tree, whole=True)[0].requires == ()
+
+
+COPY = """\
+kernel copied(x: u8[N], s: int = 1) -> y: u8[N]:
+    y[i] = x[i] + s
+
+schedule s for copied:
+    tile(i, 16) -> b, v
+    tile(b, 4) -> bb, t
+    bind(bb, block.x)
+    bind(t, thread.x)
+    vectorize(v)
+
+schedule parts for copied:
+    tile(i, parts=4) -> b, v
+    bind(b, block.x)
+"""
+
+
+@pytest.mark.parametrize("size", [17, 16, 65])
+def test_fixed_sizes_that_are_no_whole_tiles_are_refused(size: int) -> None:
+    with pytest.raises(UsageError, match=rf"needs \(\(N \+ 15\)/16\) % 4 == 0.*, and N = {size}"):
+        load(COPY).schedule("s", {"N": size, "s": 2}).source(whole=True)
+
+
+def test_fixed_sizes_that_are_whole_tiles_are_not() -> None:
+    text = load(COPY).schedule("s", {"N": 128, "s": 2}).source(whole=True)
+    assert "if (" not in text
+    assert "if (" not in load(COPY).schedule("parts", {"N": 20}).source(whole=True)  # needs a fixed size
+
+
+@pytest.mark.parametrize(("size", "full"), [(17, False), (63, False), (64, True), (81, True)])
+def test_a_text_for_whole_tiles_stands_only_where_there_is_one(size: int, full: bool) -> None:
+    scheduled = load(COPY.replace("    vectorize(v)\n", "")).schedule("s", {"N": size})
+    (launch,) = lower(scheduled.tree)
+    text = emit([launch])
+    assert ("else" in text) == (full and size % 64 != 0), text
+    assert faults((launch,), scheduled.tree, {}) is None

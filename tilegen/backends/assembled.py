@@ -40,6 +40,12 @@ def _assemble(instruction: Instruction) -> None:
         raise SourceError(message, instruction.ptx_span or instruction.span, notes=error.notes) from None
 
 
+def title_with_remarks(title: str, verdict: str, launches: Sequence[Launch]) -> str:
+    """The title of a text, with what is open of it, and with what no assembler has seen. Raises as `assemble`."""
+    remarks = ("" if verdict == "proved" else verdict, unassembled_note(assemble(launches)))
+    return "\n".join(filter(None, [title, *remarks]))
+
+
 def unassembled_note(names: Sequence[str]) -> str:
     """What is to be said of instructions that have no assembler here; nothing of none."""
     return f"the PTX of {', '.join(names)} has been before no assembler: NVRTC is missing" if names else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.backends.record import Record
 from tilegen.backends.text import emit
-from tilegen.errors import LimitError
+from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.lowering import Launch, fits, lower, unmet
 from tilegen.lowering.bulk_loops import bulk_nests
@@ -130,6 +130,26 @@ class TextVersions:
                 return version
         every = self.launches(TextVersion(wide=wide, pitched=pitched))
         return TextVersion(unmet(every, sizes, addresses), wide=wide, pitched=pitched)
+
+
+def require_whole_tiles(unfixed: Callable[[], Tree], sizes: Mapping[str, int]) -> None:
+    """Raises UsageError where `sizes` are none that the version for whole tiles is for.
+
+    Args:
+        unfixed: makes the tree for all sizes; where that raises an error, its steps are for these sizes alone.
+    """
+    if not sizes:
+        return
+    try:
+        needed = [c for launch in lower(unfixed(), whole=True) for c in launch.requires]
+    except TilegenError:
+        return
+    unmet = dict.fromkeys(c for c in needed if c.value.names() <= sizes.keys() and not c.holds(sizes))
+    if unmet:
+        wanted = ", ".join(f"{str(c.value).replace('%', ' % ')} == 0" for c in unmet)
+        given = sizes_text({size: n for size, n in sizes.items() if any(size in c.value.names() for c in unmet)})
+        notes = ("without --whole, or whole=True in Python, the text has the tests for other sizes",)
+        raise UsageError(f"the text for whole tiles needs {wanted}, and {given}", notes=notes)
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,10 @@ class Studies:
     """The questions, as methods of what has a derivation."""
 
     core: Derivation
+
+    def _fixed_sizes(self) -> tuple[Callable[[], Tree], Mapping[str, int]]:
+        """What makes the tree for all sizes, and those of its sizes that are fixed."""
+        raise NotImplementedError
 
     def source(
         self,
@@ -46,30 +50,30 @@ class Studies:
 
         Raises:
             DeviceError: `arch` lacks an instruction that the text uses.
-            UsageError: there is no such language or architecture.
+            UsageError: there is no such language or architecture, or a fixed size is no number of `whole` tiles.
             SourceError: an instruction of one's own cannot be assembled; where there is no assembler, the head says so.
             ProofError: the text would be unproved, and that was not allowed.
         """
         from tilegen.backends.architectures import require_instructions
-        from tilegen.backends.assembled import assemble, unassembled_note
+        from tilegen.backends.assembled import title_with_remarks
+        from tilegen.backends.line_directives import emit_with_places
         from tilegen.backends.text import emit
+        from tilegen.backends.text_versions import require_whole_tiles
         from tilegen.lowering import lower
         from tilegen.proof import demand, prove
 
         if language not in ("cuda", "opencl"):
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
+        if whole:
+            require_whole_tiles(*self._fixed_sizes())
         tree = self.core.tree
         launches = lower(tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
         if arch:
             require_instructions(launches, arch)
         proof = prove(tree.kernel, launches, tree.reassociated)
         demand(proof, tree.kernel.name, unproved=unproved)
-        remarks = [proof.verdict] * (proof.verdict != "proved")
-        remarks += [unassembled_note(assemble(launches))] if language == "cuda" else []
-        title = "\n".join(filter(None, [self.core.title, *remarks]))
+        title = title_with_remarks(self.core.title, proof.verdict, launches if language == "cuda" else ())
         if lines and language == "cuda":
-            from tilegen.backends.line_directives import emit_with_places
-
             return emit_with_places(launches, self.core, lines, title)
         return emit(launches, language, title)
 

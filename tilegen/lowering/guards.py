@@ -27,6 +27,7 @@ from tilegen.lowering.program import (
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
 IsImplied = Callable[[Condition, Tests], bool]
+IsNever = Callable[[Condition], bool]
 Change = Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]
 _SYNCHRONIZING = (
     Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait | Release | BulkStores | StoresRead
@@ -50,7 +51,10 @@ def guard(
     """
 
     def place(region: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-        return _split_full_tiles(choose(_drop_harmless_tests(_hoist_tests(region), free)), inner)
+        return _split_full_tiles(choose(_drop_harmless_tests(_hoist_tests(region), free)), inner, is_never)
+
+    def is_never(condition: Condition) -> bool:
+        return is_implied(Condition(-condition.value - 1), ())
 
     return _block_level(_push_tests_in(_drop_implied_tests(body, (), is_implied)), place)
 
@@ -215,26 +219,30 @@ def _drop_tests(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 # -- full and partial tiles
 
 
-def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple[Spmd, ...]:
-    """Where tests stand inside loops: one test that they all succeed, and a version without them behind it."""
+def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int], is_never: IsNever) -> tuple[Spmd, ...]:
+    """Where tests stand inside loops: one test that they all succeed, and a version without them behind it.
+
+    A test that no tile meets as a whole stays where it is.
+    """
     inside = nodes(body)
     if not any(isinstance(node, If) for node in inside):
         return body
     for place, node in enumerate(body):
         if isinstance(node, If) and node.roles:  # what else stands there has versions of its own
-            before, behind = _split_full_tiles(body[:place], inner), _split_full_tiles(body[place + 1 :], inner)
-            role, others = _split_full_tiles(node.body, inner), _split_full_tiles(node.orelse, inner)
+            parts = (body[:place], node.body, node.orelse, body[place + 1 :])
+            before, role, others, behind = (_split_full_tiles(part, inner, is_never) for part in parts)
             return (*before, with_body(node, role, others), *behind)
     loops = [f for f in inside if isinstance(f, For)]
     box = {**inner, **{f.name: f.extent.const for f in loops if f.extent.is_const}}
     blocked = {f.name for f in loops if not f.extent.is_const}
     hardest = [_hardest_tests(node, box, blocked) for node in body]
+    hardest = [{c: None if low and is_never(low) else low for c, low in tests.items()} for tests in hardest]
     affected = [p for p, node in enumerate(body) if any(hardest[p].get(c) for c in _inside_loops(node))]
     if not affected:
-        return tuple(_split_inside(node, inner) for node in body)
+        return tuple(_split_inside(node, inner, is_never) for node in body)
     only = body[affected[0]]
     if len(affected) == 1 and isinstance(only, If) and not only.orelse:
-        return tuple(_split_inside(node, inner) for node in body)
+        return tuple(_split_inside(node, inner, is_never) for node in body)
     first, last = affected[0], affected[-1] + 1
     span = body[first:last]
     # A version without tests in its loops does without the others, too.
@@ -242,19 +250,19 @@ def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int]) -> tuple
     for found in hardest[first:last]:
         for condition, low in found.items():
             least[condition] = _pick_harder(least.get(condition, low), low)
-    bare = _split_full_tiles(_drop_tests(span, tuple(c for c, low in least.items() if low)), inner)
+    bare = _split_full_tiles(_drop_tests(span, tuple(c for c, low in least.items() if low)), inner, is_never)
     version = If(_strictest(low for low in least.values() if low), bare, span)
     return (
-        *map(lambda n: _split_inside(n, inner), body[:first]),
+        *map(lambda n: _split_inside(n, inner, is_never), body[:first]),
         version,
-        *map(lambda n: _split_inside(n, inner), body[last:]),
+        *map(lambda n: _split_inside(n, inner, is_never), body[last:]),
     )
 
 
-def _split_inside(node: Spmd, inner: Mapping[str, int]) -> Spmd:
+def _split_inside(node: Spmd, inner: Mapping[str, int], is_never: IsNever) -> Spmd:
     match node:
         case For() | If(orelse=()):
-            return with_body(node, _split_full_tiles(node.body, inner))
+            return with_body(node, _split_full_tiles(node.body, inner, is_never))
         case _:
             return node
 
