@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.dtypes import Array, from_values, to_values
+from tilegen.interpreter.dtypes import Array, from_values, to_values, wrap
 from tilegen.interpreter.rounding import cast, operation, tiny
 from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
+from tilegen.ir.parameter_facts import COMPARISONS
 
 # A part of a box has at most so many points: arrays of 8 MB.
 POINTS = 2**20
@@ -112,8 +113,8 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
         case Const(number, dtype):
             constant = np.asarray(_constant(number, dtype))
             return part.lift(constant), part.lift(_flush_error(constant, dtype))
-        case Index(index):
-            return part.lift(part.index(index)), part.lift(0.0)
+        case Index(index, dtype):
+            return part.lift(wrap(np.asarray(part.index(index)), dtype)), part.lift(0.0)
         case Load():
             return _load(value, part, memory[value.buffer], mask)
         case Gather():
@@ -124,6 +125,9 @@ def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array 
             return cast(evaluate(arg, part, memory, mask), arg.dtype, dtype)
         case Op(name, args, dtype):
             pairs = [evaluate(a, part, memory, mask) for a in args]
+            if name in COMPARISONS:  # indices are compared as they are
+                both = zip(args, pairs, strict=True)
+                pairs = [(part.lift(part.index(a.index)), p[1]) if isinstance(a, Index) else p for a, p in both]
             return operation(name, pairs, dtype, rough=isinstance(value, Rough))
         case _:
             raise TypeError(value)

@@ -42,6 +42,8 @@ _INFIX = {"+": "+", "-": "-", "*": "*", "<": "<", "<=": "<=", ">": ">", ">=": ">
           "and": "and", "or": "or", "&": "&", "|": "|", "^": "^", "<<": "<<", ">>": ">>"}  # fmt: skip
 # Operations on integers of a type that give no others.
 _CLOSED = ("select", "min", "max", "%", "&", "|", "^", ">>")
+# Operations whose last bits are those of the operands' last bits alone.
+_MODULAR = ("+", "-", "*", "neg", "~")
 
 
 # What is read in a statement, and the name that holds it.
@@ -235,6 +237,9 @@ def _expr(w: CodeWriter, value: Expr, depth: int, where: str, loads: Loads) -> s
             return f"to_{dtype}({_expr(w, arg, depth, where, loads)})"
         case Op(name, args, dtype):
             parts = [_expr(w, arg, depth, where, loads) for arg in args]
+            if dtype in INTEGERS and name not in _MODULAR:  # an index is compared as it is, and else of its type
+                both = zip(args, parts, strict=True)
+                parts = [f"to_{arg.dtype}({text})" if isinstance(arg, Index) else text for arg, text in both]
             text = _operation(name, parts)
             return f"to_{dtype}({text})" if dtype in INTEGERS and name not in _CLOSED else text
         case _:

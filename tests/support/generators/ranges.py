@@ -18,6 +18,7 @@ def ranges_kernel(pick) -> str:
         _overlaps,
         _guards,
         _large,
+        _large_indices,
         _integer_types,
         _gathers,
     ]
@@ -249,6 +250,21 @@ def _large(pick) -> str:
     target = pick(["i", "i", "50*i + 3", "N - 1 - i"])
     condition = "" if target == "i" else " for i < N"
     return _head({"X": extent}, "50*N" if "50" in target else "N") + f"    out[{target}] = {term}{condition}\n"
+
+
+def _large_indices(pick) -> str:
+    """Indices as numbers: exact as long as they are affine, and wrapped where another operation begins."""
+    out, factor = pick(["i32", "i32", "i64"]), pick([1, 7, 65537, 1000000007, 2147483647, 3000000000])
+    offset = pick([0, 5, 2147483647, 4000000000])
+    index = pick([f"(i * {factor} + {offset})", f"(i * {factor} - {offset})", f"({offset} - i // 2 * {factor})"])
+    plain = index + pick(["", "", " // 3", " % 7"])
+    text = pick([
+        plain, f"{plain} + X[i]", f"max({plain}, 5)", f"min({plain}, X[i])", f"abs({plain})", f"{plain} >> 3",
+        f"X[i] ^ {plain}", f"({plain} & 65535) + {plain}", f"({plain} + X[i]) // 3", f"i * i * {factor} // 5",
+        f"(i * {index}) % 11", f"{plain} if {plain} > {offset} else X[i]", f"(X[i] if {plain} < 7 else {plain}) // 2",
+        f"~{plain} // 2", f"(1 << i % 8) * {plain}", f"(-{plain}) // 7",
+    ])  # fmt: skip
+    return f"kernel random(X: {out}[N]) -> out: {out}[N]:\n    out[i] = {text}\n"
 
 
 def _integer_types(pick) -> str:

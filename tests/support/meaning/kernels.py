@@ -59,6 +59,7 @@ class _Run:
     def __init__(self, kernel, sizes, arrays, attributes, strict=False):
         self.kernel, self.arrays, self.memory, self.strict = kernel, arrays, {}, strict
         self.defines = None  # the element that is being computed
+        self.place = None  # the type of the element
         self.unwanted = False  # in the arm of a choice that is not taken whatever the data
         self.known = {**sizes, **kernel.attributes, **attributes}
         self.shapes = {n: [self.index(e, self.known) for e in t.shape] for n, t in kernel.tensors.items()}
@@ -90,7 +91,7 @@ class _Run:
         return found
 
     def _element(self, equation, comparisons, env):
-        dtype = self.kernel.tensors[equation.target].dtype
+        dtype = self.place = self.kernel.tensors[equation.target].dtype
         if equation.reduce is None:
             return wrap(self.value(equation.value, env)[0], dtype)
         of_all = [fact for fact in comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
@@ -248,6 +249,8 @@ class _Run:
                 return self._choice(test, body, other, env)
             case ast.UnaryOp(op, operand):
                 value, dtype = self.value(operand, env)
+                if dtype == "index" and not isinstance(op, ast.USub | ast.UAdd):
+                    value, dtype = wrap(value, self.place), self.place
                 return wrap(UNARY[type(op)](value), dtype), dtype
             case ast.BinOp(left, op, right):
                 return self._binary(type(op), self.value(left, env), self.value(right, env))
@@ -337,7 +340,9 @@ class _Run:
                 return {self.value(test, env)[0]}
 
     def _select(self, chosen, one, two):
-        return (one if chosen else two)[0], common(one[1], two[1])
+        dtype = common(one[1], two[1])
+        dtype = self.place if dtype == "index" else dtype
+        return wrap((one if chosen else two)[0], dtype), dtype
 
     def _binary(self, op, one, two):
         (left, first), (right, second) = one, two
@@ -345,6 +350,10 @@ class _Run:
         if dtype in FLOATS or dtype is None:
             even = dtype is None and isinstance(left, int) and isinstance(right, int) and right and left % right == 0
             return (left // right if even and op is ast.Div else ARITHMETIC[op](left, right)), dtype
+        if dtype == "index" and not _is_affine(op, first, second, right):  # indices take the type of their place
+            dtype = self.place
+        if dtype in BITS:
+            left, right = wrap(left, dtype), wrap(right, dtype)
         if op in (ast.LShift, ast.RShift):  # by what is left over from the type's bits
             right %= BITS.get(dtype, 64)
         if op is ast.Pow and right < 0:
@@ -365,5 +374,14 @@ class _Run:
         dtype = args[0][1]
         for _, other in args[1:]:
             dtype = common(dtype, other)
+        dtype = self.place if dtype == "index" else dtype
+        values = [wrap(value, dtype) for value in values]
         found = MATHS[word](*values)
         return wrap(found, dtype), dtype
+
+
+def _is_affine(op, first, second, by):
+    """Whether an operation on indices and literals, of these types, is an index, which is exact."""
+    if op in (ast.Add, ast.Sub):
+        return True
+    return None in (first, second) if op is ast.Mult else op in (ast.FloorDiv, ast.Mod) and second is None and by > 0

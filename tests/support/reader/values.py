@@ -140,7 +140,8 @@ class Values:
                 number = float if dtype in ("f64", "f32") else converter(dtype)
                 return number(value)
             case Index(index, dtype):
-                return integer(index.evaluate(self.env), dtype)
+                value = index.evaluate(self.env)  # in 32 bits sizes are such that it is exact
+                return integer(value, dtype) if self.launch.wide else value
             case Scalar(name):
                 return ("scalar", name)
             case Load(buffer, index):
