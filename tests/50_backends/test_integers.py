@@ -154,3 +154,40 @@ def test_squares_of_sizes_do_not_leave_32_bits():
     text = emit(lower(schedule_text(INDICES).tree), "cuda")
     assert "a[i] = (long long)i * 2000000000;" in text
     assert "(double)((long long)N * (long long)N) + (double)i + (double)((long long)i * 1000000000)" in text
+
+
+A = np.arange(-2, 3, dtype=np.int32)
+LEAST, MOST = -(2**31), 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("i32", "max(i * 2147483647, 5)", [5, MOST, 5, 2147483645, 5]),
+        ("i32", "min(i * 3000000000, A[i])", [-2, -1294967296, 0, 1, -884901888]),
+        ("i32", "(A[i] if i > 9 else i * 2147483647) // 2", [0, 1073741823, -1, 1073741822, -2]),
+        ("i32", "i * 2147483647 // 3", [0, 715827882, 1431655764, MOST, -1431655767]),
+        ("i32", "1 if i * 2147483647 > 5000000000 else 0", [0, 0, 0, 1, 1]),
+        ("i32", "A[i] & 1 << 31", [LEAST, LEAST, 0, 0, 0]),
+        ("i32", "1 << 31 | 5", [LEAST + 5] * 5),
+        ("i8", "1 << 7", [-128] * 5),
+        ("i64", "1 << 63", [-(2**63)] * 5),
+        ("i64", "max(i64(A[i]), -9223372036854775808)", [-2, -1, 0, 1, 2]),
+    ],
+)
+def test_numbers_and_indices_are_exact_until_they_take_a_type(dtype, value, expected):
+    text = f"kernel k(A: i32[N]) -> B: {dtype}[N]:\n    B[i] = {value}\n"
+    agrees(text, {"A": A}, {"B": np.array(expected, KINDS[dtype])})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "message"),
+    [
+        ("i32", "1 << 32", "i32 is shifted by 0 to 31, not by 32"),
+        ("i32", "A[i] + 2147483648", "2147483648 does not fit i32"),
+        ("i64", "9223372036854775808", "too large for any type"),
+    ],
+)
+def test_numbers_that_no_bits_of_the_type_hold(dtype, value, message):
+    with pytest.raises(SourceError, match=message):
+        schedule_text(f"kernel k(A: i32[N]) -> B: {dtype}[N]:\n    B[i] = {value}\n")

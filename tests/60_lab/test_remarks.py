@@ -46,6 +46,10 @@ CASES = {
             "memory with else 0 can be a vector"
         ],
     ),
+    "infinite numbers": (
+        ELSE.replace(", vector=4", "").replace("else -1", "else -1e39) + min(X[i], 1e38").replace("f32[", "f16["),
+        ["s: -1e+39 is -inf in f16", "s: 1e+38 is inf in f16"],
+    ),
     "without else": (ELSE.replace("X[i - 4] else -1", "X[i]"), []),
     "triangle": (
         TRIANGLE,

@@ -20,6 +20,7 @@ from tilegen.frontend.syntax import (
     Within,
 )
 
+_LEAST_DIGITS = str(LARGEST + 1)
 _LONGEST_CHAIN = 9  # five operands: 0 <= a < b < c < d
 
 
@@ -50,6 +51,8 @@ def convert(place: Place, node: Branch | Token | None) -> Syntax:
             then, condition, other = (convert(place, p) for p in parts[::2])
             return Choice(then, condition, other, span)
         case "unary":
+            if parts[0] == "-" and branch(parts[1]).children == [_LEAST_DIGITS]:
+                return Num(-LARGEST - 1, span)  # which no positive number of a type is the opposite of
             return Unary(str(parts[0]), convert(place, parts[1]), span)
         case "binary":
             return Binary(str(parts[1]), convert(place, parts[0]), convert(place, parts[2]), span)

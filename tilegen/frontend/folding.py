@@ -13,10 +13,14 @@ _MOST_BITS = 64
 
 @dataclass(frozen=True)
 class Literal:
-    """A number without a type yet: it takes the type of the other operand or of its target."""
+    """A number without a type yet: it takes the type of the other operand or of its target.
+
+    What has been `shifted` to the left, by so many bits at most, is bits: it has the last ones of its type.
+    """
 
     value: int | float
     span: Span
+    shifted: int = 0
 
 
 def constant(literal: Literal, dtype: str) -> Const:
@@ -29,9 +33,18 @@ def constant(literal: Literal, dtype: str) -> Const:
     if isinstance(number, float):
         raise SourceError(f"{number:g} is no {dtype}", literal.span)
     low, high = limits(dtype)
+    if literal.shifted:
+        if literal.shifted >= 8 * DTYPE_BYTES[dtype]:
+            raise SourceError(shift_text(dtype, literal.shifted), literal.span)
+        return Const(wrap(number, dtype), dtype)
     if not low <= number <= high:
         raise SourceError(f"{number} does not fit {dtype}, which goes from {low} to {high}", literal.span)
     return Const(number, dtype)
+
+
+def shift_text(dtype: str, amount: int) -> str:
+    """What is wrong with a shift by more than a type has bits."""
+    return f"{dtype} is shifted by 0 to {8 * DTYPE_BYTES[dtype] - 1}, not by {amount}"
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -80,9 +93,12 @@ def fold(name: str, args: tuple[object, ...], span: Span) -> Literal | None:
     result = _evaluate(name, values)
     if result is None:
         return None
+    shifted = max(a.shifted for a in args if isinstance(a, Literal)) if name in ("&", "|", "^", "<<") else 0
+    if name == "<<" and isinstance(result, int):
+        shifted, result = max(shifted, int(values[1])), wrap(result, "i64") if abs(result) >= 2**64 else result
     if result != result or isinstance(result, int) and abs(result) >= 2**64:
         raise SourceError("the value of this constant is not a number that any type has", span)
-    return Literal(result, span)
+    return Literal(result, span, shifted)
 
 
 def _evaluate(name: str, values: list[int | float]) -> int | float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 
-from tilegen.errors import SourceError, did_you_mean
+from tilegen.errors import LARGEST, SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import Condition, Scalar
@@ -37,7 +37,7 @@ def affine_of(
         return affine_of(part, names, tensors, what)
 
     match value:
-        case s.Num(int(number)):
+        case s.Num(int(number)) if number >= -LARGEST:
             return const(number)
         case s.Num():
             raise SourceError("an index is made of integers", value.span)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tilegen.errors import SourceError, Span
-from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, wrap
+from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, shift_text, wrap
 from tilegen.frontend.index import COMPARISONS
 from tilegen.ir.instructions import ROUNDINGS
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
@@ -196,7 +196,7 @@ def _shift_amount(budget: Budget, amount: Expr, dtype: str, span: Span) -> Expr:
         parts = (amount, Const(bits - 1, dtype))
         return budget.charge(Op("&", parts, dtype), parts, span)
     if not 0 <= amount.value < bits:
-        raise SourceError(f"{dtype} is shifted by 0 to {bits - 1}, not by {amount.value}", span)
+        raise SourceError(shift_text(dtype, int(amount.value)), span)
     return amount
 
 
