@@ -183,7 +183,7 @@ def _largest_error(trial: Trial) -> str:
     if not trial.compared:
         return "not compared: no bound"
     exact = trial.data == "integers" or trial.error == 0
-    error = "none" if exact else f"{trial.error:.2g} of the bound"
+    error = "none" if exact else f"{100 * trial.error:.3g} % of the bound"
     return error + (f"; {trial.unbounded:.2%} of the elements have no bound" if trial.unbounded else "")
 
 

@@ -170,6 +170,10 @@ def tilegen() -> None:
 
     FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ... (tilegen list).
     Behind a colon it has the names of schedules: gemm:naive,tiled.
+
+    To begin: tilegen new mine.tg --from vector_add:plain writes a file of your own, and tilegen check mine.tg tries it
+    out. tilegen help lists the steps, tilegen help language the sections of the reference, tilegen learn the chapters
+    of a course; tilegen doctor says what is missing.
     """
 
 

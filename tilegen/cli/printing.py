@@ -188,7 +188,7 @@ def comparison(out: Console, result: Comparison) -> None:
         out.print(proof_note(result.device), soft_wrap=True)
         for line in device_notes(result.device):
             out.print(line)
-        out.print(_compiler_note(result.arch))
+        out.print(_compiler_note(result.arch), soft_wrap=True)
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)

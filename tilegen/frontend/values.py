@@ -237,8 +237,10 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
     if name in REDUCTIONS and name not in OPERATIONS:
         raise SourceError(f"the reduction '{name}' needs an index: {name}[k](...)", node.span)
     if name not in _FUNCTIONS:
-        known = [*_FUNCTIONS, *scope.functions, *DTYPES]
-        raise SourceError(f"there is no function '{name}'", node.function.span, notes=did_you_mean(name, known))
+        known = [*_FUNCTIONS, *scope.functions]
+        listed = (f"the functions are {', '.join(known)}", f"def {name}(x) = ... declares one")
+        notes = did_you_mean(name, [*known, *DTYPES]) or listed
+        raise SourceError(f"there is no function '{name}'", node.function.span, notes=notes)
     if len(args) != _FUNCTIONS[name]:
         raise SourceError(f"'{name}' takes {_plural(_FUNCTIONS[name], 'argument')}, not {len(args)}", node.span)
     if name == "pow":
