@@ -4,6 +4,7 @@ from __future__ import annotations
 
 GRID_LIMIT = (2**31 - 1, 65535, 65535)  # blocks of a grid along x, y and z
 THREAD_LIMIT, AXIS_LIMIT = 1024, (1024, 1024, 64)  # threads of a block, and along each axis
+RESIDENT_THREADS = 2048  # of all blocks on a multiprocessor, where it takes the most
 SHARED_LIMIT = 227 * 1024  # bytes of shared memory of a block
 CLUSTER_LIMIT = 8  # blocks of a cluster, on any GPU that has clusters
 ACCESS_LIMIT = 16  # bytes that a thread loads or stores at once

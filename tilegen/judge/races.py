@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import prod
 from operator import attrgetter
 
 from tilegen.ir.atomics import are_updates_of_one
+from tilegen.ir.hardware import RESIDENT_THREADS
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.lanes import writes_alone
-from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer
+from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Node
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
@@ -44,6 +46,8 @@ def check_structure(program: Projection) -> None:
             _check_home(leaf, program.buffers[name])
     _check_shared_axes(program)
     _check_lanes(program)
+    for launch in program.tree.body:
+        _check_resident(launch)
 
 
 _header = attrgetter("name", "extent", "kind")
@@ -95,6 +99,26 @@ def _check_shared_axes(program: Projection) -> None:
                     "leave it in a launch of its own, or bind only loops that hold everything",
                     code="structure",
                 )
+
+
+def _check_resident(launch: Node) -> None:
+    """Refused where a multiprocessor has no room for the threads of so many blocks."""
+    inside = list(loops(launch))
+    block = max(inside, key=lambda loop: loop.resident, default=None)
+    bound = ([loop.extent.const for loop in inside if loop.kind == kind] for kind in THREAD_KINDS)
+    along = [max(extents) for extents in bound if extents]
+    threads = prod(along)
+    if ring := next((loop for loop in inside if loop.specialized and along), None):  # one more row
+        threads += 2 * threads if ring.turns else threads // along[-1]
+    if block and block.resident > 1 and block.resident * threads > RESIDENT_THREADS:
+        most = RESIDENT_THREADS // threads
+        raise Refused(
+            f"{block.resident} blocks of {threads} threads are {block.resident * threads} threads, "
+            f"and a multiprocessor has room for {RESIDENT_THREADS}",
+            None,
+            f"resident({block.name}, {most}) fits" if most > 1 else "one block of so many threads is alone there",
+            code="form",
+        )
 
 
 def _check_lanes(program: Projection) -> None:
