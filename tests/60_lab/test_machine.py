@@ -10,7 +10,15 @@ import tilegen
 from tilegen.backends import gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.lab.explain import explain, explain_tree
-from tilegen.lab.machine import H200, find_machine, machine_names, machine_of_device, read_machine, stock_machine
+from tilegen.lab.machine import (
+    H200,
+    find_machine,
+    machine_here,
+    machine_names,
+    machine_of_device,
+    read_machine,
+    stock_machine,
+)
 from tilegen.lab.schemas import find_complaint, schema
 from tilegen.lab.tensor_cores import TENSOR_CORES
 
@@ -116,6 +124,9 @@ def test_a_device_is_known_by_its_name() -> None:
 
 def test_auto_is_the_gpu_here(monkeypatch) -> None:
     monkeypatch.setattr(gpus, "missing", lambda: None)
+    for name, here in (("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA L4", "H200")):
+        monkeypatch.setattr(gpus, "current_name", lambda name=name: name)
+        assert find_machine(None).name == machine_here().name == here
     monkeypatch.setattr(gpus, "current_name", lambda: "NVIDIA B200")
     assert find_machine("auto").name == "B200"
     monkeypatch.setattr(gpus, "current_name", lambda: "NVIDIA L4")

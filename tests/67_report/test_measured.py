@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.records_of import H200, ladder, record, rung
 from tests.support.stock import schedule_stock
+from tilegen.cli import run
 from tilegen.errors import UsageError
 from tilegen.lab.records import line_of
 from tilegen.report import read_measured, report, study_of
@@ -64,6 +65,17 @@ def test_times_on_a_cpu_are_not_set_beside_a_prediction_for_a_gpu() -> None:
     assert "predicted" not in series_of(waterfall(found))
     assert "say nothing of a GPU" in waterfall(found).title
     assert ladder_table(found).rows[1][4] == ""
+
+
+def test_predictions_are_not_called_times_of_what_checked_them(tmp_path) -> None:
+    written, picture = tmp_path / "l.json", tmp_path / "l.svg"
+    words = ["ladder", "transpose", "--schedule", "padded", "--machine", "t4", "--device", "interpreter"]
+    assert run([*words, "--json", str(written), "--plot", str(picture)]) == 0
+    found = read(json.loads(written.read_text())).ladder
+    assert waterfall(found).title.endswith("what each step brings on one T4, predicted.")
+    assert "predicted" in picture.read_text()
+    assert "say nothing of a GPU" not in picture.read_text()
+    assert not ladder_table(found).notes
 
 
 def test_without_times_a_waterfall_is_of_the_prediction() -> None:

@@ -34,6 +34,10 @@ BEYOND = """\
 kernel beyond(x: f16[N]) -> y: f16[N]:
     y[i] = (x[i] + 60000) * (x[i] + 60000) - x[i]
 """
+EIGHTHS = """\
+kernel eighths(x: f32[M, N]) -> y: f32[M, N] where N % 8 == 0, M <= 100:
+    y[i, j] = x[i, j] + 1
+"""
 # name of the text -> the command
 COMMANDS = {
     "new_there": "new own.tg --from gemm:tiled",
@@ -47,6 +51,7 @@ COMMANDS = {
     "no_candidate": "show own.tg:s --set T=12",
     "several_values": "show own.tg:s --set T=8,16",
     "setting_twice": "show own.tg:s --set T=8 T=16",
+    "size_not_admitted": "check eighths.tg --size N=12",
     "compare_kernels": "compare own.tg:s gemm:tiled",
     "compare_errors": "compare own.tg:s --errors",
     "compare_attribute": "compare own.tg:s --set by=2,3",
@@ -55,6 +60,7 @@ COMMANDS = {
     "two_schedules": "prove two.tg",
     "two_schedules_alone": "compare two.tg:first,second",
     "check_nothing_compared": "check beyond.tg --device interpreter --json check.json",
+    "tune_no_schedules": "tune beyond.tg --device cpu",
     "tune_nothing_to_choose": "tune gemm:tiled --device cpu",
     "tune_no_budget": "tune own.tg --budget 0",
     "tune_bad_budget": "tune own.tg --budget soon",
@@ -109,6 +115,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, gold
     (tmp_path / "own.tg").write_text(OWN)
     (tmp_path / "two.tg").write_text(TWO)
     (tmp_path / "beyond.tg").write_text(BEYOND)
+    (tmp_path / "eighths.tg").write_text(EIGHTHS)
     (tmp_path / "c.jsonl").write_text(f"{line_of(RunRecord('s', 'own', 'unmeasured', {'N': 8}))}\n")
     words = COMMANDS[name]
     code = run(shlex.split(words))

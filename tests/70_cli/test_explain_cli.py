@@ -74,6 +74,15 @@ def test_ladder_shows_every_line(capsys):
     assert "say nothing of a GPU" in text
 
 
+@pytest.mark.parametrize("target", ["softmax:blocks", "layer_norm:blocks", "conv2d:tiled", "hgemm:swizzled"])
+def test_outside_a_terminal_nothing_is_cropped(target, capsys):
+    assert run(["explain", target, "--no-compile", "--last"]) == 0
+    text = capsys.readouterr().out
+    (heads,) = [line for line in text.splitlines() if line.split()[:1] == ["step"]]
+    assert heads.split()[-2:] == ["ms", "limit"]
+    assert "\u2026" not in text
+
+
 def test_a_loop_without_iterations_moves_nothing(tmp_path, capsys) -> None:
     text = "kernel none(A: f32[N, N], x: f32[N]) -> y: f32[N]:\n    y[i] = sum[k in i..i](A[i, k] * x[k])\n\n"
     (tmp_path / "none.tg").write_text(text + "schedule s for none:\n    blocks(i, 32) -> b, t\n")

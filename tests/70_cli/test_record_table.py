@@ -78,7 +78,7 @@ def test_records_are_written_as_kernel_tuner_reads_them(file, tmp_path, capsys) 
     fast, wrong, slow = found["results"]  # a library's call has no configuration
     assert fast == {
         "timestamp": DATE,
-        "configuration": {"schedule": "tiled", "TS": 16},
+        "configuration": {"schedule": "tiled", "M": 4, "TS": 16},
         "objectives": ["time"],
         "times": {
             "compilation_time": 2000.0,
@@ -97,7 +97,7 @@ def test_records_are_written_as_kernel_tuner_reads_them(file, tmp_path, capsys) 
         ],
     }
     assert (wrong["invalidity"], wrong["correctness"], wrong["measurements"]) == ("correctness", 0, [])
-    assert slow["configuration"] == {"schedule": "slow"}
+    assert slow["configuration"] == {"schedule": "slow", "M": 4}
     metadata = json.loads((tmp_path / "meta.json").read_text())["metadata"]
     assert metadata["hardware"]["operating_system"] == "Linux"
     assert metadata["environment"]["device_query"]["driver"] == "580"

@@ -64,10 +64,9 @@ DEVICE = click.option(
 
 MACHINE = click.option(
     "--machine",
-    default="h200",
-    show_default=True,
     metavar="M",
-    help="Whose ceilings predict: t4, a100, rtx4090, h100, h200, b200, auto for the GPU here, or a FILE.toml.",
+    help="Whose ceilings predict: t4, a100, rtx4090, h100, h200, b200, auto for the GPU here, or a FILE.toml; "
+    "left out, the GPU here, or an h200.",
     shell_complete=completion.machines,
 )
 

@@ -20,7 +20,9 @@ from tilegen.cli.request import Request
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
 @plot_option("the roofline with a point for each step")
-def explain_command(request: Request, machine: str, last: bool, maps: bool, no_compile: bool, plot: str | None) -> int:
+def explain_command(
+    request: Request, machine: str | None, last: bool, maps: bool, no_compile: bool, plot: str | None
+) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.explain import explain
     from tilegen.lab.machine import find_machine

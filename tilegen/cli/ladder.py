@@ -41,7 +41,7 @@ def ladder_command(
     """
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import LadderRun
-    from tilegen.lab.machine import H200, machine_instead
+    from tilegen.lab.machine import machine_here, machine_instead
 
     check_plot(plot)
     runs_on, stopped = engine(device), False
@@ -51,7 +51,7 @@ def ladder_command(
     options: dict[str, Any] = {"limit": limit, "unproved": unproved, "timed": predicts is None}
     with printing.progress() as progress:
         given = (scheduled.core, runs_on, request.sizes)
-        run = LadderRun(*given, machine=predicts or H200, progress=progress, **options)
+        run = LadderRun(*given, machine=predicts or machine_here(), progress=progress, **options)
         try:
             run_interruptibly(run.run)
         except KeyboardInterrupt:

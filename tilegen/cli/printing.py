@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tilegen.lab.compare import Comparison, Row
     from tilegen.lab.machine import Machine
 
-# A table wider than the terminal wraps; into a file or a pipe it keeps its width.
-_PIPE_WIDTH = 140
+# A table wider than the terminal is printed in parts; into a file or a pipe it has its whole width.
+_PIPE_WIDTH = 100_000
 
 
 def console() -> Console:
@@ -73,7 +73,7 @@ def _parts(value: Any, console: Console) -> list[Any]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Callable[[str, float, float], None]]:
     """A progress bar on standard error; where that is no terminal, a line every ten seconds."""
     errors = _Console(sys.stderr)
     if not errors.is_terminal:
@@ -95,7 +95,7 @@ class _ProgressLines:
         self._ended = Event()
         self._thread = Thread(target=self._say, daemon=True)
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: float, total: float) -> None:
         self._what = f"{what}, {done} of {total} done" if total > 1 else what
 
     def __enter__(self) -> _ProgressLines:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no machine code and no registers.")
 @UNPROVED
 def report_command(
-    request: Request, machine: str, output: str, measured: tuple[str, ...], no_compile: bool, unproved: bool
+    request: Request, machine: str | None, output: str, measured: tuple[str, ...], no_compile: bool, unproved: bool
 ) -> int:
     """Write one HTML page of schedules, without a GPU: trees, CUDA beside machine code, banks, roofline."""
     from tilegen.lab.machine import find_machine

@@ -56,11 +56,13 @@ def print_beginning(session: Session, resumed: bool) -> None:
     print("\n".join([*lines, f"record: {journal.path}"]), file=sys.stderr, flush=True)
 
 
-def progress_of(tuning: Tuning) -> tuple[str, int, int]:
-    """What is shown meanwhile: candidates and the best time, with the seconds done and to do."""
+def progress_of(tuning: Tuning) -> tuple[str, float, float]:
+    """What is shown meanwhile: candidates, the best time and the seconds; the share that is done of 1."""
     best = tuning.fastest[:1]
     fastest = f", best {best[0].milliseconds:.4g} ms" if best else ""
-    return f"{counted(list(tuning.outcomes), 'candidate')}{fastest}", round(tuning.seconds), round(tuning.budget)
+    seconds = f"{tuning.seconds:.0f} of {tuning.budget:.0f} s"
+    what = f"{counted(list(tuning.outcomes), 'candidate')}{fastest}, {seconds}"
+    return what, min(1.0, tuning.seconds / tuning.budget), 1
 
 
 def print_result(out: Console, session: Session) -> None:

@@ -78,12 +78,23 @@ def machine_text(name: str) -> str:
     return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def find_machine(word: str) -> Machine:
+def machine_here() -> Machine:
+    """The machine that the current GPU is; an H200 where there is none, or nothing is known of it."""
+    from tilegen.backends import gpus
+
+    return (None if gpus.missing() else machine_of_device(gpus.current_name())) or H200
+
+
+def find_machine(word: str | None) -> Machine:
     """The machine that a user means: one that comes with tilegen, the GPU here for "auto", or a file of one.
+
+    None is that of `machine_here`.
 
     Raises:
         UsageError: there is no such machine, or the file is none. DeviceError: "auto" without a GPU.
     """
+    if word is None:
+        return machine_here()
     if word in machine_names():
         return stock_machine(word)
     if word == "auto":

@@ -120,6 +120,10 @@ def _satisfy(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]
     for tensor in kernel.tensors:
         if empty := emptiness(tensor, given):
             raise UsageError(empty)
+    for condition in kernel.assumptions:
+        if condition.value.names() <= given.keys() and not condition.holds(given):
+            values = ", ".join(f"{name} = {given[name]}" for name in sorted(condition.value.names()))
+            raise UsageError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
     raise UsageError(
         f"no sizes were found that kernel '{kernel.name}' admits",
         notes=(f"give some: --size {' '.join(f'{n}=...' for n in kernel.sizes)}",),

@@ -104,10 +104,11 @@ class Studies:
             UsageError: the kernel has no such size, or it is out of range.
         """
         from tilegen.lab.explain import explain
+        from tilegen.lab.machine import machine_here
         from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
         counted = power_sizes(self.core.kernel, _known_sizes(self.core.kernel, sizes), GPU_LIMITS)
-        return explain(self.core, counted, last=last, compiled=compiled)
+        return explain(self.core, counted, machine=machine_here(), last=last, compiled=compiled)
 
     def compare(
         self,
@@ -169,11 +170,11 @@ class Studies:
         """
         from tilegen.backends.devices import engine
         from tilegen.lab.ladder import ladder
-        from tilegen.lab.machine import H200, machine_instead
+        from tilegen.lab.machine import machine_here, machine_instead
 
         given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
-        ceilings, timed = predicts or H200, predicts is None
+        ceilings, timed = predicts or machine_here(), predicts is None
         return ladder(self.core, runs_on, given, limit=limit, machine=ceilings, unproved=unproved, timed=timed)
 
 

@@ -26,7 +26,8 @@ _INVALIDITY: Mapping[Outcome, str] = {
 def t4_results(records: Sequence[RunRecord]) -> dict[str, Any]:
     """The results file of records: of all but libraries' calls and of what was not tried to the end.
 
-    Times are in milliseconds, as Kernel Tuner writes them. A configuration is the schedule and its parameters.
+    Times are in milliseconds, as Kernel Tuner writes them. A configuration is the schedule, the sizes, the kernel's
+    attributes and the schedule's parameters.
     """
     rows = [_result(each) for each in records if each.text is not None and each.outcome in _INVALIDITY]
     return {"schema_version": VERSION, "results": rows}
@@ -52,7 +53,12 @@ def _result(record: RunRecord) -> dict[str, Any]:
     seconds = record.seconds
     return {
         "timestamp": record.date,
-        "configuration": {"schedule": record.schedule or "unscheduled", **record.parameters},
+        "configuration": {
+            "schedule": record.schedule or "unscheduled",
+            **record.sizes,
+            **record.constants,
+            **record.parameters,
+        },
         "objectives": ["time"],
         "times": {
             "compilation_time": 1e3 * seconds.get("compile", 0.0),

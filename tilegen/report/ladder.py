@@ -10,11 +10,11 @@ from tilegen.lab.explain import Explanation
 from tilegen.lab.ladder import Ladder
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
 from tilegen.report.charts import Axis, Chart, Series
-from tilegen.report.measured import MeasuredLadder, MeasuredRung
+from tilegen.report.measured import MeasuredLadder, MeasuredRung, place_of_predictions
 
 
 def measured_ladder(found: Ladder) -> MeasuredLadder:
-    """What has just been measured, as a file would have it."""
+    """What has just been measured or predicted, as a file would have it."""
     rungs = tuple(
         MeasuredRung(
             rung.step or "as written",
@@ -25,7 +25,8 @@ def measured_ladder(found: Ladder) -> MeasuredLadder:
         for rung in found.rungs
     )
     rival = (found.rival, found.rival_time)
-    return MeasuredLadder(found.kernel, found.schedule, found.sizes, found.device, found.on_gpu, rungs, *rival)
+    place = (found.device, found.on_gpu) if found.timed else place_of_predictions(found.machine.name)
+    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, rungs, *rival)
 
 
 def predicted_ladder(found: Explanation) -> MeasuredLadder:
@@ -36,8 +37,8 @@ def predicted_ladder(found: Explanation) -> MeasuredLadder:
         said = step.error or ("the same program" if step.launches and step.launches is before else "")
         rungs.append(MeasuredRung(step.step or "as written", step.milliseconds if step.launches else None, None, said))
         before = step.launches
-    device = f"one {found.machine.name}, predicted"
-    return MeasuredLadder(found.kernel, found.schedule, found.sizes, device, True, tuple(rungs))
+    place = place_of_predictions(found.machine.name)
+    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, tuple(rungs))
 
 
 def waterfall(ladder: MeasuredLadder) -> Chart | None:

@@ -64,13 +64,21 @@ def read_measured(text: str, name: str) -> Measured:
     return Measured(name, records=tuple(read_records(text, name)))
 
 
+def place_of_predictions(machine: str) -> tuple[str, bool]:
+    """(device, whether it is a GPU) of a ladder that has predictions alone, wherever it was checked."""
+    return f"one {machine}, predicted", True
+
+
 def _ladder_of(found: Mapping[str, Any]) -> MeasuredLadder:
+    device, on_gpu = found["device"], found["on_gpu"]
+    if "machine" in found and not found.get("timed", True):
+        device, on_gpu = place_of_predictions(found["machine"]["name"])
     return MeasuredLadder(
         found["kernel"],
         found["schedule"],
         found["sizes"],
-        found["device"],
-        found["on_gpu"],
+        device,
+        on_gpu,
         tuple(_rung_of(each) for each in found["rungs"]),
         found["rival"],
         _time_of(found["rival_time"]),

@@ -130,6 +130,9 @@ def _order(value: Setting) -> tuple[bool, Setting]:
 
 def require_candidates(space: Space) -> None:
     """Raises UsageError where there is nothing to choose from."""
+    if not space.schedules:
+        notes = ("schedule s for KERNEL(T=64 in {64, 128}): begins one", "tilegen help lists the steps")
+        raise UsageError("the kernel has no schedules, and tune chooses among theirs", notes=notes)
     found = list(islice(space.shuffled(Random(0)), 2))
     if not found:
         raise UsageError("no values of the parameters are as the schedules' `where` wants them")
