@@ -188,7 +188,7 @@ def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
 
 def add_guard(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:
     """`body` with `condition` in front of the guard of every statement."""
-    return rewrite_nodes(body, lambda v: replace(v, guard=(condition, *v.guard)) if type(v) is Stmt else v)
+    return rewrite_nodes(body, lambda v: replace(v, guard=(condition, *v.guard)) if isinstance(v, Stmt) else v)
 
 
 def _splice(old: tuple[Any, ...], new: list[Any]) -> tuple[Any, ...]:
@@ -236,7 +236,7 @@ def _nodes_of(value: Any) -> tuple[Any, ...]:
     kind = type(value)
     if kind is tuple:
         return tuple(chain.from_iterable(map(_nodes_of, value)))
-    if kind is Stmt:
+    if issubclass(kind, Stmt):
         return (value,)
     if kind is not Loop:
         return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _everything[kind] or ()))

@@ -31,7 +31,7 @@ from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.system import Form, equal_rows, example, form, range_of, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.bulk import ARRIVAL, BULK, WAIT
+from tilegen.proof.kinds import kind_of, leaves_of_kind
 from tilegen.proof.waits import home_of
 
 
@@ -123,9 +123,9 @@ class _Protocol:
     def __init__(self, walls: CertainBarriers) -> None:
         self.walls = walls
         self.program: Projection = walls.program
-        self.arrivals, self.waits, self.copies = (
-            [p for p in self.program.leaves if p.leaf.stmt.step == step] for step in (ARRIVAL, WAIT, BULK)
-        )
+        self.arrivals = leaves_of_kind(self.program, "arrival")
+        self.waits = leaves_of_kind(self.program, "wait")
+        self.copies = leaves_of_kind(self.program, "bulk copy")
 
     def _at_barrier(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
         """Those of the events that are at the same array of barriers."""
@@ -255,7 +255,7 @@ class _Protocol:
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
             if its is None or other.places[0] != copy.places[0]:
                 continue
-            if other.leaf.stmt.step != BULK:
+            if kind_of(other.leaf.stmt) != "bulk copy":
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
             before = Moment(other, "'")
             its_barrier, (its_slot, its_phase) = self._event_of(before)

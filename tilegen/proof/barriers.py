@@ -20,7 +20,7 @@ from tilegen.lowering.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.bulk import BULK, IN_RING, STORE
+from tilegen.proof.kinds import kind_of
 
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
@@ -108,7 +108,7 @@ def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
             continue
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
-            how = "by a bulk store" if two.leaf.stmt.step == STORE else "by descriptor"
+            how = "by a bulk store" if kind_of(two.leaf.stmt) == "bulk store" else "by descriptor"
             sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
@@ -131,10 +131,10 @@ def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
                 continue
             between = walls.barriers_between(one, two, way[0])
             for a, b in pairs:
-                if one.leaf.stmt.step == BULK and not b.writes:
+                if kind_of(one.leaf.stmt) == "bulk copy" and not b.writes:
                     continue  # who reads has waited for that by itself
                 on_chip = program.buffers[a.buffer].space == "shared"
-                if on_chip and IN_RING in (one.leaf.stmt.step, two.leaf.stmt.step):
+                if on_chip and "bulk copy in a ring" in (kind_of(one.leaf.stmt), kind_of(two.leaf.stmt)):
                     continue  # whoever fills or uses a slot of a ring waits for the others by that
                 if program.buffers[a.buffer].space == "global":
                     yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)

@@ -36,11 +36,9 @@ from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import For, If, Launch, Spmd, nodes
 from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.poly import Facts, Refused
+from tilegen.proof.kinds import Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
 
-# The steps of statements: a copy, what a thread says at a barrier, and what it has seen there.
-BULK, IN_RING, ARRIVAL, WAIT = "bulk copy", "bulk copy in a ring", "arrival", "wait"
-STORE, READ = "bulk store", "read by stores"
 # What a thread has seen of its stores is said of no barrier, but of this.
 STORES = Buffer("bulk stores", "i64", (), "barrier", ())
 
@@ -74,50 +72,50 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bar
                 then, orelse = (_expand(each, launch, started, bare) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case BulkCopies(barrier, phase, bytes_, copies):
-                out.append(_event(ARRIVAL, barrier, phase, bytes_, started))
+                out.append(_event("arrival", barrier, phase, bytes_, started))
                 if any(each.barrier != barrier for each in nodes(copies) if isinstance(each, BulkCopy)):
                     raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
                 if (found := bytes_of_copies(copies, launch)) != bytes_:
                     raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
-                out += _nests(copies, launch, BULK)
+                out += _nests(copies, launch, "bulk copy")
             case BulkCopy():
                 if node.target.buffer not in bare:
                     raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
-                out.append(_nest_of(node, launch, IN_RING))
+                out.append(_nest_of(node, launch, "bulk copy in a ring"))
             case BulkStores(stores):
-                out += _nests(stores, launch, STORE)
+                out += _nests(stores, launch, "bulk store")
             case BulkStore():
                 raise Refused(f"a store of '{node.source.buffer}' is in no group, and nobody can wait for it")
             case StoresRead():
-                out.append(Stmt(STORES.name, Access(STORES.name, ()), Const(0, "i64"), step=READ))
+                out.append(Special(STORES.name, Access(STORES.name, ()), Const(0, "i64"), kind="read by stores"))
             case BulkWait(barrier, phase, buffers):
                 if {*buffers} != _filled_at(barrier.buffer, launch):
                     raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
-                out.append(_event(WAIT, barrier, phase, 0, started))
+                out.append(_event("wait", barrier, phase, 0, started))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _nests(body: tuple[Spmd, ...], launch: Launch, step: str) -> Iterator[Spmd]:
+def _nests(body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]:
     """The nests of copies whose bytes somebody expects, or those of stores."""
     for node in body:
         match node:
             case For():
-                yield replace(node, body=tuple(_nests(node.body, launch, step)))
-            case BulkCopy() if step == BULK:
-                yield _nest_of(node, launch, BULK)
-            case BulkStore() if step == STORE:
-                yield _nest_of(node, launch, STORE)
+                yield replace(node, body=tuple(_nests(node.body, launch, kind)))
+            case BulkCopy() if kind == "bulk copy":
+                yield _nest_of(node, launch, kind)
+            case BulkStore() if kind == "bulk store":
+                yield _nest_of(node, launch, kind)
             case _:
                 raise Refused(f"a {type(node).__name__} is among bulk copies")
 
 
-def _event(step: str, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str]) -> Stmt:
+def _event(kind: Kind, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str]) -> Stmt:
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
     target = Access(barrier.buffer, (*barrier.index, phase))
-    return Stmt(barrier.buffer, target, Const(bytes_, "i64"), step=step)
+    return Special(barrier.buffer, target, Const(bytes_, "i64"), kind=kind)
 
 
 def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
@@ -148,7 +146,7 @@ def _map_of(node: BulkCopy | BulkStore, launch: Launch) -> TensorMap:
     return found
 
 
-def _nest_of(node: BulkCopy | BulkStore, launch: Launch, step: str) -> Spmd:
+def _nest_of(node: BulkCopy | BulkStore, launch: Launch, kind: Kind) -> Spmd:
     """The loops over the box, with zeros for what is beyond the tensor, or nothing written there."""
     each, first = _map_of(node, launch), place_of(node)
     tensor = next(b for b in launch.memory if b.name == each.buffer)
@@ -173,11 +171,11 @@ def _nest_of(node: BulkCopy | BulkStore, launch: Launch, step: str) -> Spmd:
     if isinstance(node, BulkStore):
         inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
         copied = Load(target.name, place, target.dtype)
-        stmt = Stmt(tensor.name, Access(tensor.name, index), copied, element=node.element, step=step)
+        stmt = Special(tensor.name, Access(tensor.name, index), copied, element=node.element, kind=kind)
         nest = If(tuple(c for c in inside if not c.value.is_const or c.value.const < 0), (stmt,))
     else:
         value = Load(tensor.name, index, tensor.dtype, Const(0, tensor.dtype))
-        nest = Stmt(target.name, Access(target.name, place), value, element=node.element, step=step)
+        nest = Special(target.name, Access(target.name, place), value, element=node.element, kind=kind)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
@@ -210,12 +208,12 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_event(stmt: Stmt) -> bool:
     """True for what is said at a barrier, and of stores."""
-    return stmt.step in (ARRIVAL, WAIT, READ)
+    return kind_of(stmt) in ("arrival", "wait", "read by stores")
 
 
 def is_wait(node: object) -> bool:
     """True for a wait at a barrier, or for stores."""
-    return isinstance(node, Stmt) and node.step in (WAIT, READ)
+    return kind_of(node) in ("wait", "read by stores")
 
 
 def fills_ring(node: Spmd) -> bool:
@@ -223,7 +221,7 @@ def fills_ring(node: Spmd) -> bool:
     inner = node
     while isinstance(inner, For) and len(inner.body) == 1:
         (inner,) = inner.body
-    return isinstance(inner, Stmt) and inner.step == IN_RING
+    return kind_of(inner) == "bulk copy in a ring"
 
 
 def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -27,13 +27,13 @@ from tilegen.poly.system import equal_rows, example, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.proof.arrivals import Moment, carried_ways_ahead, rows_of_same_thread, ways_ahead
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.bulk import BULK, IN_RING, READ, STORE
+from tilegen.proof.kinds import kind_of, leaves_of_kind
 
 
 def check_stores(walls: CertainBarriers) -> None:
     """Refused where one of these does not hold of a program with what is said of stores."""
     program = walls.program
-    stores, waits = ([p for p in program.leaves if p.leaf.stmt.step == step] for step in (STORE, READ))
+    stores, waits = leaves_of_kind(program, "bulk store"), leaves_of_kind(program, "read by stores")
     for store in stores:
         _check_alone(program, store)
         _check_complete(walls, store)
@@ -54,7 +54,7 @@ def _check_alone(program: Projection, store: Placed) -> None:
         for use in other.leaf.uses:
             if memory_of(use.buffer) != memory_of(write.buffer):
                 continue
-            if other.leaf.stmt.step != STORE:
+            if kind_of(other.leaf.stmt) != "bulk store":
                 raise Refused(
                     f"'{write.buffer}' is stored in bulk at any time, and '{other.leaf.stmt.name}' touches it"
                 )
@@ -68,7 +68,7 @@ def _check_complete(walls: CertainBarriers, store: Placed) -> None:
     program, stops = walls.program, walls.stops
     (read,) = [u for u in store.leaf.uses if not u.writes]
     for other, write in _writes(program, store):
-        if other.leaf.stmt.step in (BULK, IN_RING):
+        if kind_of(other.leaf.stmt) in ("bulk copy", "bulk copy in a ring"):
             raise Refused(
                 f"'{read.buffer}' is filled by bulk copies and stored by them, and no thread waits in between"
             )

@@ -15,9 +15,8 @@ from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitu
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
 from tilegen.poly import Facts, Refused, Unproved
+from tilegen.proof.kinds import with_kind
 
-# The step of a statement that is an asynchronous copy.
-ASYNCHRONOUS = "asynchronous"
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)
 
@@ -145,7 +144,7 @@ def _expand_copy(node: VectorCopy, known: _Variables) -> Spmd:
         target=Access(node.target.buffer, _lane_index(node.target, lane, known.buffers)),
         value=node.value(Access(node.source.buffer, _lane_index(node.source, lane, known.buffers))),
     )
-    stmt = replace(stmt, step=ASYNCHRONOUS) if node.asynchronous else stmt
+    stmt = with_kind(stmt, "asynchronous") if node.asynchronous else stmt
     return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
 
 

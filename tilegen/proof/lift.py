@@ -33,7 +33,8 @@ from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, r
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
 from tilegen.proof.instructions import check_completed, expand_instructions
-from tilegen.proof.lane_loops import ASYNCHRONOUS, expand_vectors, roll_runs
+from tilegen.proof.kinds import Special, kind_of
+from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
 from tilegen.proof.rings import join_roles
 from tilegen.proof.straighten import straighten
@@ -222,7 +223,7 @@ class _Lift:
                 case Stmt():
                     stmt = self._lift_statement(node, names)
                     out.append(stmt)
-                    if node.step == ASYNCHRONOUS:
+                    if kind_of(node) == "asynchronous":
                         self.result.copies.append((stmt, self.made))
                 case AsyncGroup():
                     self.made = replace(self.made, groups=self.made.groups + 1)
@@ -298,7 +299,7 @@ def _check_written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) ->
                 _check_written_once(node.body, around if one else (*around, name))
             case If():
                 _check_written_once(node.body + node.orelse, around)
-            case Stmt(step=step, target=Access(buffer, index)) if step == ASYNCHRONOUS:
+            case Special(kind="asynchronous", target=Access(buffer, index)):
                 for loop in around:
                     if not any(loop in place.names() for place in index):
                         raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop}'")

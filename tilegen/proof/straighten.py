@@ -20,7 +20,8 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.program import For, Spmd
 from tilegen.poly.same_iteration import determined_loops
-from tilegen.proof.lane_loops import ASYNCHRONOUS, roll
+from tilegen.proof.kinds import kind_of
+from tilegen.proof.lane_loops import roll
 
 
 def straighten(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -61,7 +62,7 @@ def _contents(node: For) -> list[object] | None:
             if more is None:
                 return None
             found += more
-        elif isinstance(inner, Stmt) and inner.step != ASYNCHRONOUS:
+        elif isinstance(inner, Stmt) and kind_of(inner) != "asynchronous":
             found.append((inner.name, inner.target.buffer))
         else:
             return None
@@ -90,7 +91,7 @@ def _walk_forwards(nest: list[For], stmt: Stmt) -> For:
 
 def _reads_its_own(stmt: Stmt) -> bool:
     """True if, of the buffer that it writes, the statement reads no element but the one that it writes."""
-    if stmt.best or stmt.step == ASYNCHRONOUS:
+    if stmt.best or kind_of(stmt) == "asynchronous":
         return False
     memory, index = memory_of(stmt.target.buffer), stmt.target.index
     return all(memory_of(load.buffer) != memory or load.index == index for load in loads(stmt))
