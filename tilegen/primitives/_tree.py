@@ -103,7 +103,8 @@ def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> No
         if names.count(name) > 1:
             raise StepError(f"the name '{name}' is given twice")
         if name in taken:
-            raise StepError(f"there is a loop '{name}' already", notes=("every loop needs a name of its own",))
+            way = "every loop is made with a name of its own; rename gives loops of several nests one"
+            raise StepError(f"there is a loop '{name}' already", notes=(way,))
         if name in tree.kernel.sizes:
             raise StepError(f"'{name}' is a size of the kernel", notes=("choose another name for the loop",))
         if any(name == buffer.name for buffer in tree.buffers):
