@@ -25,6 +25,7 @@ from tilegen.ir.lane_bits import NotDealt
 from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Loop, Node, Performed, Stmt
 from tilegen.ir.row_digits import Digit, digits_of_row
+from tilegen.ir.show import show_condition
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
@@ -144,11 +145,14 @@ def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> 
     element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce or stores else set[str]()
     for condition in stmt.guard:
         if condition.value.names() & nest - element:
-            sums = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"
+            way = "an input that cache_shared copies in whole tiles holds zeros there, and is read without a test"
+            if stmt.reduce:
+                way = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"
             raise Refused(
                 f"'{name}' runs as a whole, and some iterations for '{stmt.target.buffer}' are left out at the border",
                 None,
-                sums if stmt.reduce else "in shared memory a copy of whole tiles needs no test",
+                f"the test is {show_condition(condition)}",
+                way,
                 code="form",
             )
 
