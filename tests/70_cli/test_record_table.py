@@ -10,6 +10,7 @@ import pytest
 from tilegen.cli import run
 from tilegen.lab.records import Conditions, Device, Outcome, Readings, RunRecord, line_of
 from tilegen.lab.t4 import t4_metadata, t4_results
+from tilegen.version import __version__
 
 DATE = "2026-01-02T03:04:05+00:00"
 
@@ -101,7 +102,7 @@ def test_records_are_written_as_kernel_tuner_reads_them(file, tmp_path, capsys) 
     metadata = json.loads((tmp_path / "meta.json").read_text())["metadata"]
     assert metadata["hardware"]["operating_system"] == "Linux"
     assert metadata["environment"]["device_query"]["driver"] == "580"
-    assert metadata["environment"]["requirements"] == ["tilegen==0.1.0", "cupy-cuda13x==14.2"]
+    assert metadata["environment"]["requirements"] == [f"tilegen=={__version__}", "cupy-cuda13x==14.2"]
 
 
 @pytest.mark.parametrize("outcome", get_args(Outcome))
