@@ -123,7 +123,8 @@ def _close_operation(value: Open, dtype: str) -> Expr:
     try:
         if value.indexed and value.fraction:
             text = "an index is an integer, and this makes a fraction of it"
-            raise SourceError(text, value.span, notes=("cast the index: f32(i)",))
+            whole = ("// divides integers, and rounds down",) if value.name == "/" else ()
+            raise SourceError(text, value.span, notes=(*whole, "cast the index: f32(i)"))
         return _operation(value.budget, value.name, value.args, dtype, value.span, value.places)
     except SourceError as error:
         if value.within and value.within not in error.notes:
