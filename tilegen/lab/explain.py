@@ -14,13 +14,14 @@ from tilegen.backends.record import Record
 from tilegen.backends.text import emit
 from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import DeviceError, LimitError, TilegenError
-from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Kernel, Tree
+from tilegen.ir.nodes import Buffer, Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
 from tilegen.lab.banks import Remedy, remedies
 from tilegen.lab.cost import require_memory_of_machine
 from tilegen.lab.explain_table import table_of
+from tilegen.lab.footprint import moved_at_least
 from tilegen.lab.machine import H200, Machine
 from tilegen.lab.occupancy import SM, Occupancy, limits_of, occupancy
 from tilegen.lab.roles import RoleLoop, roles_of
@@ -342,7 +343,7 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         work,
         inner(program, sizes),
         _conflict_remedies(launch, moved, sizes),
-        predict(machine, shape, moved, work, _tensor_bytes(launch, sizes), hot),
+        predict(machine, shape, moved, work, moved_at_least(launch, sizes), hot),
         held,
         elsewhere,
         resources,
@@ -381,12 +382,6 @@ def _tensor_milliseconds(launch: Launch, work: ArithmeticCount, arch: str) -> di
         and all(cores.rate(c.format, c.unit) for c in work.computing)
         and _has_instructions(launch, name)
     }
-
-
-def _tensor_bytes(launch: Launch, sizes: Mapping[str, int]) -> int:
-    """Bytes of the tensors of a launch, each counted once."""
-    buffers = [launch.buffers[name] for name in launch.tensors]
-    return sum(DTYPE_BYTES[b.dtype] * prod(e.evaluate(sizes) for e in b.shape) for b in buffers)
 
 
 def _conflict_remedies(

@@ -43,7 +43,7 @@ def predict(
     """The least time of one launch.
 
     Args:
-        compulsory: bytes of the tensors that the launch reads and writes, each counted once.
+        compulsory: bytes of the elements that the launch has to read or write, each counted once.
         hot: the machine code of its innermost loop; without it, only computing and memory instructions are counted.
     """
     warps = ceil(shape.threads / WARP)
