@@ -108,6 +108,14 @@ def test_conditions_of_an_equation() -> None:
     assert k.equations[0].conditions == (Condition(var("i") - var("j")), Condition(var("i") % 2, equal=True))
 
 
+def test_conditions_are_joined_by_commas_as_facts_are() -> None:
+    one_way, other = (
+        one("A: f32[M, M]) -> B: f32[M, M]", f"B[i, j] = A[j, i] for {condition}").equations[0]
+        for condition in ("j <= i and i % 2 == 0 and 1 <= j < 3", "j <= i,\n        i % 2 == 0, 1 <= j < 3")
+    )
+    assert one_way == other
+
+
 def test_an_index_word_of_two_equations_is_qualified() -> None:
     text = "kernel f(A: f32[M, N]) -> B: f32[M]:\n    var t: f32[M]\n"
     k = kernel(text + "    t[i] = sum[k](A[i, k])\n    B[i] = t[i]\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from itertools import chain, pairwise
 from threading import Lock
 
@@ -25,6 +25,7 @@ from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
+    Binary,
     ClaimDecl,
     FunctionDecl,
     InstructionDecl,
@@ -383,9 +384,14 @@ def _equation(place: Place, tree: Branch) -> Assign:
     return Assign(
         left,
         convert(place, branch(value)),
-        convert(place, branch(condition)) if condition is not None else None,
+        _conjunction(convert_all(place, condition)) if condition is not None else None,
         place.of(tree),
     )
+
+
+def _conjunction(parts: tuple[Syntax, ...]) -> Syntax:
+    """`a, b` as `a and b`, at the place of `a`."""
+    return reduce(lambda one, two: Binary("and", one, two, one.span), parts)
 
 
 def _claim(place: Place, tree: Branch) -> ClaimDecl:

@@ -38,7 +38,7 @@ def _else(pick, read, chance=3) -> str:
 
 
 def _condition(pick, conditions) -> str:
-    condition = pick(conditions)
+    condition = pick(conditions).replace(" and ", pick([" and ", ", "]))
     return f" for {condition}" if condition else ""
 
 

@@ -139,7 +139,7 @@ def _equation(kernel, line):
                 new = [name for name in names(item) if name not in known]
                 within.setdefault(next((name for name in new if name not in within), new[0]), None)
                 brackets += facts_of(item)
-    comparisons = brackets + (facts_of(expression(condition)) if condition else [])
+    comparisons = brackets + [fact for part in split(condition) for fact in facts_of(expression(part))]
     return Equation(target, index, body, reduce, within, brackets, comparisons)
 
 
