@@ -122,14 +122,28 @@ def _open_operation(budget: Budget, name: str, args: tuple[Typed, ...], span: Sp
 def _close_operation(value: Open, dtype: str) -> Expr:
     try:
         if value.indexed and value.fraction:
-            text = "an index is an integer, and this makes a fraction of it"
-            whole = ("// divides integers, and rounds down",) if value.name == "/" else ()
-            raise SourceError(text, value.span, notes=(*whole, "cast the index: f32(i)"))
+            text, quotient = "an index is an integer, and this makes a fraction of it", _quotient_in(value)
+            if quotient is None:
+                raise SourceError(text, value.span, notes=("cast the index: f32(i)",))
+            left, right = (_in_product(place.text) for place in quotient.places)
+            notes = (f"{left}//{right} is the floor of it, and f32({_without_brackets(left)})/{right} the fraction",)
+            raise SourceError(text, quotient.span, notes=notes)
         return _operation(value.budget, value.name, value.args, dtype, value.span, value.places)
     except SourceError as error:
         if value.within and value.within not in error.notes:
             error.notes += (value.within,)
         raise
+
+
+def _quotient_in(value: Open) -> Open | None:
+    """The first quotient of indices that an operation is made of."""
+    inside = (_quotient_in(arg) for arg in value.args if isinstance(arg, Open))
+    return next(filter(None, inside), value if value.name == "/" and value.indexed and value.places else None)
+
+
+def _in_product(text: str) -> str:
+    """`text` as an operand of a product."""
+    return f"({text})" if any(sign in text for sign in "+-") and _without_brackets(text) == text else text
 
 
 def default_type(values: tuple[Typed, ...]) -> str:
