@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from lark import Token
 
 from tilegen.errors import LARGEST, SourceError, Span
@@ -90,7 +93,9 @@ def _join_comparisons(place: Place, tree: Branch, span: Span) -> Syntax:
         Binary(str(parts[n + 1]), convert(place, parts[n]), convert(place, parts[n + 2]), span)
         for n in range(0, len(parts) - 2, 2)
     ]
-    result = links[0]
-    for link in links[1:]:
-        result = Binary("and", result, link, span)
-    return result
+    return conjunction(links)
+
+
+def conjunction(parts: Sequence[Syntax]) -> Syntax:
+    """`a`, `b` as `a and b`, at the place of `a`."""
+    return reduce(lambda one, two: Binary("and", one, two, one.span), parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache
 from itertools import chain, pairwise
 from threading import Lock
 
@@ -17,7 +17,7 @@ from tilegen.errors import Collected, Source, SourceError, join_errors
 from tilegen.frontend import calls, machine
 from tilegen.frontend.complain import complain, misaligned_error
 from tilegen.frontend.data import data_folder, stock_source
-from tilegen.frontend.expressions import convert, convert_all, name
+from tilegen.frontend.expressions import conjunction, convert, convert_all, name
 from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.families import Family, family
 from tilegen.frontend.instructions import DeclaredInstructions
@@ -25,7 +25,6 @@ from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
     Assign,
-    Binary,
     ClaimDecl,
     FunctionDecl,
     InstructionDecl,
@@ -384,14 +383,9 @@ def _equation(place: Place, tree: Branch) -> Assign:
     return Assign(
         left,
         convert(place, branch(value)),
-        _conjunction(convert_all(place, condition)) if condition is not None else None,
+        conjunction(convert_all(place, condition)) if condition is not None else None,
         place.of(tree),
     )
-
-
-def _conjunction(parts: tuple[Syntax, ...]) -> Syntax:
-    """`a, b` as `a and b`, at the place of `a`."""
-    return reduce(lambda one, two: Binary("and", one, two, one.span), parts)
 
 
 def _claim(place: Place, tree: Branch) -> ClaimDecl:
