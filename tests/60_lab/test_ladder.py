@@ -3,7 +3,7 @@
 from tilegen.api import load
 from tilegen.backends.devices import engine
 from tilegen.lab import ladder as rungs
-from tilegen.lab.ladder import Rung, ladder
+from tilegen.lab.ladder import LadderRun, Rung
 from tilegen.lab.timing import Time
 
 TEXT = """
@@ -24,7 +24,7 @@ schedule wide for scale():
 
 def test_a_prefix_that_cannot_be_launched_says_why():
     scheduled = load(TEXT.replace("    tile(ti, parts=8) -> wi, ti\n", "")).schedule("wide")
-    found = ladder(scheduled.core, engine("interpreter"), {"M": 128, "N": 128})
+    found = LadderRun(scheduled.core, engine("interpreter"), {"M": 128, "N": 128}).run()
     assert len(found.rungs) == 8
     last = found.rungs[-1]
     assert last.step == "bind(tj, thread.x)"
@@ -35,7 +35,7 @@ def test_a_prefix_that_cannot_be_launched_says_why():
 
 def test_what_is_not_timed_says_so():
     scheduled = load("gemm").schedule("tiled")
-    found = ladder(scheduled.core, engine("interpreter"), {})
+    found = LadderRun(scheduled.core, engine("interpreter"), {}).run()
     assert all(rung.untimed or rung.same for rung in found.rungs)
     assert all(rung.predicted_time for rung in found.rungs)
 
@@ -46,7 +46,7 @@ def test_a_slow_prefix_is_not_timed():
     class Gpu:
         on_gpu = True
 
-    rung = Rung("x", "", ladder(scheduled.core, engine("interpreter"), {}).rungs[0].launches)
+    rung = Rung("x", "", LadderRun(scheduled.core, engine("interpreter"), {}).run().rungs[0].launches)
     slow = rungs._skip_if_slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e-6)
     assert slow.untimed.startswith("not timed: ")
     assert rungs._skip_if_slow(rung, scheduled.kernel, Gpu(), {"M": 64, "N": 64, "K": 64}, 1e9).untimed is None

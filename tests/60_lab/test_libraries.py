@@ -9,7 +9,7 @@ from tilegen.backends.arrays import empty, shape_of
 from tilegen.backends.devices import engine
 from tilegen.backends.engine import Engine
 from tilegen.backends.host import HostArrays
-from tilegen.lab.compare import compare
+from tilegen.lab.compare import ComparisonRun
 from tilegen.lab.inputs import random
 from tilegen.lab.libraries import Library
 from tilegen.lab.timing import fastest_rival
@@ -136,7 +136,7 @@ def test_a_kernel_is_checked_and_timed_beside_the_library(name: str) -> None:
     pytest.importorskip("torch")
     kernel = load("examples/hgemm.tg").kernel(name)
     sizes = {size: 2 if size == "Z" else 64 for size in kernel.ir.sizes}  # in a single thread
-    result = compare({"plain": kernel.schedule().tree}, engine("cuda"), sizes)
+    result = ComparisonRun({"plain": kernel.schedule().tree}, engine("cuda"), sizes).run()
     print("\n".join(result.beside))
     plain, theirs = result.rows
     assert plain.error is None

@@ -15,7 +15,7 @@ from tilegen.backends.host import HostArrays
 from tilegen.cli import printing
 from tilegen.errors import WrongResult
 from tilegen.lab import timing
-from tilegen.lab.compare import Comparison, Row, compare
+from tilegen.lab.compare import Comparison, ComparisonRun, Row
 from tilegen.lab.libraries import Library
 from tilegen.lab.timing import Runs, check_agreement, time_programs
 
@@ -199,7 +199,7 @@ def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "check", check)
     file = tilegen.load("gemm")
     trees = {"plain": file.kernel().schedule().tree, "naive": file.schedule("naive").tree}
-    result = compare(trees, engine("cpu"), SIZES)
+    result = ComparisonRun(trees, engine("cpu"), SIZES).run()
     plain, naive = result.rows
     assert plain.error is None
     assert plain.time is not None

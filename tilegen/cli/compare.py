@@ -25,7 +25,6 @@ from tilegen.ir.nodes import Tree
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
     from tilegen.lab.compare import Comparison
-    from tilegen.lab.machine import Machine
     from tilegen.lab.records import RunRecord
 
 
@@ -70,7 +69,8 @@ def compare_command(
     printing.print_remarks({name: entry.applied for name, entry in entries.items() if entry.applied})
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
-    sweep = _Sweep(entries, runs_on, fixed, unproved, errors, steady, tuned, predicts)
+    options = {"unproved": unproved, "errors": errors, "steady": steady, "machine": predicts}
+    sweep = _Sweep(entries, runs_on, fixed, tuned, **options)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -91,22 +91,13 @@ class _Sweep:
     """The comparisons at one size after the other: the `results` so far, and whether someone has `stopped` it."""
 
     def __init__(
-        self,
-        entries: Mapping[str, Entry],
-        runs_on: Engine,
-        fixed: Mapping[str, int],
-        unproved: bool,
-        errors: bool,
-        steady: float,
-        tuned: str | None,
-        machine: Machine | None,
+        self, entries: Mapping[str, Entry], runs_on: Engine, fixed: Mapping[str, int], tuned: str | None, **options: Any
     ) -> None:
+        """`options` are those of a ComparisonRun."""
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
-        self._entries, self._runs_on, self._fixed = entries, runs_on, fixed
-        self._options: dict[str, Any] = {"unproved": unproved, "errors": errors, "steady": steady, "machine": machine}
-        self._tuned = tuned
+        self._entries, self._runs_on, self._fixed, self._tuned, self._options = entries, runs_on, fixed, tuned, options
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.

@@ -41,17 +41,17 @@ def ladder_command(
     """
     from tilegen.backends.devices import engine
     from tilegen.lab.ladder import LadderRun
-    from tilegen.lab.machine import machine_here, machine_instead
+    from tilegen.lab.machine import machine_instead
 
     check_plot(plot)
     runs_on, stopped = engine(device), False
     predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
-    options: dict[str, Any] = {"limit": limit, "unproved": unproved, "timed": predicts is None}
+    options: dict[str, Any] = {"limit": limit, "unproved": unproved, "machine": predicts}
     with printing.progress() as progress:
         given = (scheduled.core, runs_on, request.sizes)
-        run = LadderRun(*given, machine=predicts or machine_here(), progress=progress, **options)
+        run = LadderRun(*given, progress=progress, **options)
         try:
             run_interruptibly(run.run)
         except KeyboardInterrupt:

@@ -112,25 +112,6 @@ def cells_of_prediction(predicted: float | None, limit: str | None, rate: float 
     return ("", "", "") if predicted is None else (f"{predicted:.4g}", limit or "", f"{rate or 0:.4g}")
 
 
-def compare(
-    trees: Mapping[str, Tree | TilegenError],
-    engine: Engine,
-    given: Mapping[str, int],
-    progress: Progress = lambda what, done, total: None,
-    *,
-    unproved: bool = False,
-    steady: float = 0.0,
-    errors: bool = False,
-    machine: Machine | None = None,
-) -> Comparison:
-    """Checks and times the trees, all of one kernel, by name. Raises what `ComparisonRun` raises."""
-    comparison_run = ComparisonRun(
-        trees, engine, given, progress, unproved=unproved, steady=steady, errors=errors, machine=machine
-    )
-    comparison_run.run()
-    return comparison_run.result()
-
-
 class ComparisonRun:
     """A comparison under way: `result` gives the rows so far at any time, while `run` fills them.
 
@@ -193,8 +174,8 @@ class ComparisonRun:
         require_timing_memory(trees, self._sizes, self._engine)
         return timing_outlook(trees, self._sizes, self._engine)
 
-    def run(self) -> None:
-        """Checks all of them, then times those that are right, or predicts their times.
+    def run(self) -> Comparison:
+        """Checks all of them, then times those that are right, or predicts their times: the whole `result`.
 
         Raises:
             DeviceError: the device fails. A schedule that is wrong does not raise: its row says so.
@@ -212,12 +193,13 @@ class ComparisonRun:
         right = {name: self._programs[name] for name in texts if self._rows[name].error is None}
         if self._machine:
             self._predict(right, self._machine)
-            return
+            return self.result()
         timed = (self._progress, self._samples, self._steady, self._watch)
         done = time_programs(right, self._engine, self._sizes, *timed, errors=self._errors)
         self._rival, self._beside, self._accuracy = done.rival, done.beside, done.accuracy
         for name, error in done.errors.items():
             self._rows[name] = _with_error(self._rows[name], error)
+        return self.result()
 
     def _predict(self, programs: Mapping[str, Program], machine: Machine) -> None:
         """Predicts times of the texts, without a compiler."""

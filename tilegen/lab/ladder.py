@@ -16,7 +16,7 @@ from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
 from tilegen.lab.conditions import Watch
 from tilegen.lab.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
-from tilegen.lab.machine import H200, Machine
+from tilegen.lab.machine import Machine, machine_here
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import Conditions
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
@@ -129,27 +129,6 @@ def _cells(rung: Rung) -> tuple[str, ...]:
     return (step, check, *figures, *cells_of_time(rung.time, rung.rate), gain, rung.error or rung.untimed or "")
 
 
-def ladder(
-    derivation: Derivation,
-    engine: Engine,
-    given: Mapping[str, int],
-    *,
-    limit: float | None = None,
-    machine: Machine = H200,
-    progress: Progress = lambda what, done, total: None,
-    unproved: bool = False,
-    timed: bool = True,
-) -> Ladder:
-    """Checks every prefix of a schedule that can be launched, and times those that are fast enough, in turns.
-
-    Takes what a LadderRun takes, and raises what that raises.
-    """
-    options = {"unproved": unproved, "timed": timed}
-    run = LadderRun(derivation, engine, given, limit=limit, machine=machine, progress=progress, **options)
-    run.run()
-    return run.result()
-
-
 class LadderRun:
     """A ladder under way: `result` gives the rungs so far at any time, while `run` fills them."""
 
@@ -160,10 +139,9 @@ class LadderRun:
         given: Mapping[str, int],
         *,
         limit: float | None = None,
-        machine: Machine = H200,
+        machine: Machine | None = None,
         progress: Progress = lambda what, done, total: None,
         unproved: bool = False,
-        timed: bool = True,
     ) -> None:
         """Chooses sizes; nothing is compiled yet.
 
@@ -172,26 +150,27 @@ class LadderRun:
             limit: milliseconds that a run of a prefix may be expected to take.
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
-            timed: False leaves it at the checks and the predictions.
+            machine: whose times are predicted; then nothing is timed. None predicts beside the times, for the GPU here.
 
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
         """
-        self._derivation, self._engine, self._machine, self._timed = derivation, engine, machine, timed
+        self._derivation, self._engine, self._timed = derivation, engine, machine is None
+        self._machine = machine or machine_here()
         self._limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
-        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu or not timed else CPU_LIMITS)
-        if timed:
-            require_timing_memory([derivation.tree], self._sizes, engine)
-        else:
+        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu or machine else CPU_LIMITS)
+        if machine:
             require_memory_of_machine([derivation.tree], self._sizes, machine)
+        else:
+            require_timing_memory([derivation.tree], self._sizes, engine)
         self._progress, self._unproved = progress, unproved
         self._rungs: list[Rung] = []
         self._samples: dict[str, list[float]] = {}
         self._done = Timings()
         self._watch = Watch(engine)
 
-    def run(self) -> None:
-        """Predicts, checks and times all rungs.
+    def run(self) -> Ladder:
+        """Predicts, checks and times all rungs: the whole `result`.
 
         Raises:
             DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
@@ -207,12 +186,13 @@ class LadderRun:
         }
         self._check(trees, programs)
         if not self._timed:
-            return
+            return self.result()
         self._rungs = [_skip_if_slow(r, self._derivation.kernel, engine, sizes, self._limit) for r in self._rungs]
         chosen = {str(n): p for n, p in programs.items() if not self._rungs[n].error and not self._rungs[n].untimed}
         self._done = time_programs(chosen, engine, sizes, self._progress, self._samples, watch=self._watch)
         for name, error in self._done.errors.items():
             self._rungs[int(name)] = _with_error(self._rungs[int(name)], error)
+        return self.result()
 
     def _check(self, trees: list[Tree], programs: Mapping[int, Program]) -> None:
         if not programs:

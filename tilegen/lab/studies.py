@@ -133,7 +133,7 @@ class Studies:
             DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices import engine
-        from tilegen.lab.compare import compare
+        from tilegen.lab.compare import ComparisonRun
         from tilegen.lab.machine import machine_instead
 
         trees: dict[str, Tree | TilegenError] = {}
@@ -145,7 +145,7 @@ class Studies:
             trees[_fresh_label(each.core.name, trees)] = each.core.tree
         given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
-        return compare(trees, runs_on, given, unproved=unproved, machine=predicts)
+        return ComparisonRun(trees, runs_on, given, unproved=unproved, machine=predicts).run()
 
     def ladder(
         self,
@@ -169,13 +169,12 @@ class Studies:
             UsageError: the kernel has no such size. DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices import engine
-        from tilegen.lab.ladder import ladder
-        from tilegen.lab.machine import machine_here, machine_instead
+        from tilegen.lab.ladder import LadderRun
+        from tilegen.lab.machine import machine_instead
 
         given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
-        ceilings, timed = predicts or machine_here(), predicts is None
-        return ladder(self.core, runs_on, given, limit=limit, machine=ceilings, unproved=unproved, timed=timed)
+        return LadderRun(self.core, runs_on, given, limit=limit, machine=predicts, unproved=unproved).run()
 
 
 def _known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
