@@ -99,6 +99,7 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 
 // hgemm_f32: grid (ceil(N/128), ceil(M/128)), block (32, 2, 2), 98328 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B

@@ -207,6 +207,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 
 // hgemm_batched: grid (ceil(N/128), 2*ceil(M/128)), block (128, 3), 229472 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, 2*ceil(M/128) <= 65535
+// arrays A[Z][M][K], B[Z][K][N], C[Z][M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M, Z), strides (2*K, 2*K*M), box (64, 128, 1), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K, Z), strides (2*N, 2*N*K), box (64, 64, 1), swizzle 128B

@@ -169,6 +169,7 @@ static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* 
 
 // hgemm_tf32_rz: grid (8, 16), block (128, 3), 196672 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 256), swizzle 128B
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
