@@ -20,7 +20,7 @@ def sections() -> Mapping[str, str]:
     """The sections of the language reference, each by its title in small letters, and the other documents."""
     parts = re.split(r"^##+ (?=\w)", _document("language"), flags=re.MULTILINE)
     found = {part.partition("\n")[0].lower(): f"## {part}" for part in parts[1:]}
-    return {**found, **{name: _document(name) for name in ("records", "results")}}
+    return {**found, **{name: _document(name) for name in ("records", "results", "trust")}}
 
 
 @cache
