@@ -14,8 +14,8 @@ from tilegen.lowering.product_nodes import Complete
 from tilegen.proof import prove
 
 SIZES = {"M": 3, "N": 136, "K": 136}  # two tiles of the first block, and three iterations of each
-# An empty group is the last one there: all products have ended.
-HARMLESS = ("complete_the_earlier_alone",)
+# An empty group is the last one there: all products have ended. What is held is a matter of the compiler's.
+HARMLESS = ("complete_the_earlier_alone", "hold_dropped")
 
 
 @pytest.mark.parametrize("case", RINGS)

@@ -41,7 +41,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -305,6 +305,9 @@ swiglu(const __grid_constant__ TensorMap A_map,
                             #pragma unroll
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
                                 Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+                hold<64>(&Pf[0][0]);
+                hold<64>(&Qf[0][0]);
 
                 if (w >= 1) {
                     take_turn<256>(w);  // the operands of the tile before have arrived

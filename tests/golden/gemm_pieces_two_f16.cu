@@ -62,7 +62,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -491,6 +491,7 @@ gemm_f16x2_P(float* __restrict__ C,
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
                                 Tf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
+                    hold<64>(&Tf[0]);
                     begin_wgmma();
 
                     // unroll(p)

@@ -41,7 +41,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -248,6 +248,8 @@ hconv(const __grid_constant__ TensorMap X_map,
                         Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
 
             for (int co = 0; co < (C + 63) / 64; ++co) {
+                hold<32>(&Pf[0]);
+
                 // rename(s) -> q
                 // pipeline(q, STAGES)
                 // specialize(q, overlap=1)

@@ -35,7 +35,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -264,6 +264,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+            hold<128>(&Pf[0][0]);
 
             if (w >= 1) {
                 take_turn<256>(w);  // the operands of the tile before have arrived

@@ -28,7 +28,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -251,6 +251,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
                     wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
+                    hold<128>(&Pf[0]);
                     begin_wgmma();
 
                     // tile(ki, KI) -> fk, kk

@@ -39,7 +39,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -213,6 +213,8 @@ hgemm_part(float* __restrict__ part,
                 #pragma unroll
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+        hold<64>(&Pf[0]);
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)

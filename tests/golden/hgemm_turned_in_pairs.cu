@@ -20,7 +20,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -242,6 +242,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                                             + (((lane / 4) % 8) % 4) * 2
                                             + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
+                    hold<128>(&Cf[0]);
+                    hold<16>(&Bf[0][0]);
                     begin_wgmma();
 
                     #pragma unroll

@@ -38,7 +38,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -303,6 +303,7 @@ matching_f16_best(const __half* __restrict__ A,
             for (int ko = 0; ko < 2; ++ko) {
                 wait_barrier(&filled[slot], phase);  // Bs has arrived
 
+                hold<128>(&Pf[0]);
                 begin_wgmma();
 
                 // tile(ki, KI) -> fk, kk

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited, moved
 from tests.support.mutants.ring_faults import each, loops_changed
+from tests.support.mutants.warpgroup_faults import hold_dropped
 from tilegen.ir.nodes import Access
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described
@@ -109,7 +110,7 @@ def _exchanged(loop, kind, by):
 
 
 FAULTS = [
-    complete_dropped, complete_of_nothing, complete_the_earlier_alone, begin_dropped, begin_behind, release_dropped,
-    release_untested, release_of_this_iteration, release_ahead_of_the_wait, release_of_another_slot,
+    complete_dropped, complete_of_nothing, complete_the_earlier_alone, begin_dropped, begin_behind, hold_dropped,
+    release_dropped, release_untested, release_of_this_iteration, release_ahead_of_the_wait, release_of_another_slot,
     operand_of_another_slot,
 ]  # fmt: skip

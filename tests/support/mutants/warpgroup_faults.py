@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.support.mutants.bulk_faults import edited
 from tilegen.ir.instructions import Fragment, descriptor_swizzle
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import Barrier, For, Perform, nodes
 
 
@@ -86,6 +86,17 @@ def results_dropped(launch):
 
 def begin_dropped(launch):
     return edited(launch, lambda n: [()] if isinstance(n, Begin) else [])
+
+
+def hold_dropped(launch):
+    """Of all, or of one of several."""
+
+    def change(node):
+        if isinstance(node, Hold):
+            yield ()
+            yield from ((replace(node, buffers=(name,)),) for name in node.buffers if node.buffers[1:])
+
+    return edited(launch, change)
 
 
 def begin_moved(launch):
@@ -234,9 +245,9 @@ def rounded_on_the_way(launch):
 
 FAULTS = [
     stride, leading, piece, start, swizzle_of_buffer, alignment, pad, complete_dropped, results_dropped, begin_dropped,
-    begin_moved, fence_dropped, barrier_dropped, lanes_of_the_result, registers_of_the_result,
+    begin_moved, hold_dropped, fence_dropped, barrier_dropped, lanes_of_the_result, registers_of_the_result,
 ]  # fmt: skip
 FAULTS_OF_FACTORS = [
     factors_dropped, written_in_flight, begin_ahead_of_loads, registers_of_the_factor, slots_of_the_factor,
-    layout_of_the_factor, rounded_on_the_way, complete_dropped, results_dropped, begin_dropped,
+    layout_of_the_factor, rounded_on_the_way, complete_dropped, results_dropped, begin_dropped, hold_dropped,
 ]  # fmt: skip
