@@ -10,18 +10,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.interrupt import INTERRUPTED
 from tilegen.cli.output import JSON, check_output
-from tilegen.cli.request import Attempt
-from tilegen.cli.rows import Entry, records_of
+from tilegen.cli.rows import Entry, entry_of, records_of, run_comparison
 from tilegen.cli.streams import read_input
 from tilegen.cli.trust import trust_lines
 from tilegen.errors import TilegenError, join_errors
 from tilegen.frontend.files import read_text
-from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -55,7 +52,7 @@ def replay_command(
 
     check_output(json_file, JSON)
     recorded = read_records(read_file_or_input(file), file)
-    entries = [(record, _entry(record)) for record in choose(recorded, names, best)]
+    entries = [(record, entry_of(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
     rivals = [each for each in recorded if each.text is None]
     for record, _ in entries:
@@ -106,47 +103,19 @@ def _run_again(
 
     Raises a TilegenError where no schedule of the group can be applied any more.
     """
-    from tilegen.lab.compare import ComparisonRun
     from tilegen.lab.replay import find_pair, machine_of
 
     first, kernel = group[0][0], group[0][1].attempt.kernel.ir
     entries = {record.name: entry for record, entry in group}
-    trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
-    errors = [each for each in trees.values() if isinstance(each, TilegenError)]
-    if len(errors) == len(trees):
+    errors = [each.attempt.result for each in entries.values() if isinstance(each.attempt.result, TilegenError)]
+    if len(errors) == len(entries):
         raise join_errors(errors)
     sizes = {name: value for name, value in first.sizes.items() if name in kernel.sizes}
-    machine, stopped = machine_of(first), False
-    with printing.progress() as progress:
-        options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine}
-        run = ComparisonRun(trees, runs_on, sizes, progress, **options)
-        printing.print_note(run.outlook)
-        try:
-            run_interruptibly(run.run)
-        except KeyboardInterrupt:
-            stopped = True
-    result = run.result()
+    options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine_of(first)}
+    result, stopped = run_comparison(entries, runs_on, sizes, **options)
     now = {record.name: record for record in records_of(result, entries, runs_on)}
     same = [each for each in rivals if each.name in now and _way_of(each) == _way_of(first)]
     return [find_pair(then, now[then.name]) for then in (*(record for record, _ in group), *same)], result, stopped
-
-
-def _tree(result: api.Scheduled | TilegenError) -> Tree | TilegenError:
-    return result if isinstance(result, TilegenError) else result.tree
-
-
-def _entry(record: RunRecord) -> Entry:
-    """A row of the record's own text. Raises TilegenError where that has no such kernel any more."""
-    assert record.text is not None
-    file = api.from_text(record.text, f"<record of {record.name}>", cache=False)
-    kernel = file.kernel(record.kernel, **record.constants)
-    result: api.Scheduled | TilegenError
-    try:
-        result = kernel.schedule(record.schedule, **record.parameters)
-    except TilegenError as error:
-        result = error
-    attempt = Attempt(record.schedule or "unscheduled", dict(record.parameters), kernel, result)
-    return Entry(record.file or record.name, file.source.name, attempt)
 
 
 # -- what is shown
