@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import poisoned
 from tilegen import api
-from tilegen.lab.record_files import read_records
+from tilegen.lab.records import read_records
 from tilegen.tune.children import ChildLost, Pool
 from tilegen.tune.session import Session, Wish
 from tilegen.tune.station import Limits, Station

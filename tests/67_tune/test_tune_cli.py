@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
-from tilegen.lab.record_files import read_records
+from tilegen.lab.records import read_records
 
 pytestmark = pytest.mark.pocl
 

@@ -13,7 +13,7 @@ from tilegen import api
 from tilegen.backends import cuda, devices
 from tilegen.cli import run
 from tilegen.cli.interrupt import run_interruptibly
-from tilegen.lab.record_files import read_records
+from tilegen.lab.records import read_records
 from tilegen.lab.timing import SEED
 
 SEVERAL = """\
