@@ -52,7 +52,7 @@ def run_notebook(chapter: Chapter, folder: Path) -> Any:
     """The notebook with its outputs, run in `folder` by a kernel of its own."""
     notebook = nbformat.reads(json.dumps(notebook_of(chapter)), as_version=4)
     nbformat.validate(notebook)
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    client = nbclient.NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(folder)}})
     return client.execute(env=os.environ | ENVIRONMENT)
 
 
