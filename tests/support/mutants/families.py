@@ -85,6 +85,7 @@ COPIED = {"M": 18, "N": 36, "K": 24, "L": 2}
 NO_WORDS = "what is said to be waited for is in no text"
 NO_ADDRESSES = "it has elements, and no addresses"
 NO_DECLARATIONS = "it runs the PTX, whatever a declaration says of it"
+OF_THE_COMPILER = "which registers are held is a matter of the compiler's"
 IDLE = "another thread that has nothing else to do serves as well"
 DISTANCE = "how far rows or pieces are apart matters where a product has several"
 NOT_READ = "a wrong box may bring, or take, what nobody reads"
@@ -171,10 +172,13 @@ FAMILIES = {
         mild={"other_clusters": "the order of the factors of a grid is in no text"},
     ),
     "products that run on": Family(
-        _kinds(overlap_faults),
+        (*_kinds(overlap_faults), warpgroup_faults.hold_dropped),
         RINGS | {"cluster": CLUSTER},
         {"ring, again": {"M": 3, "N": 136, "K": 136}},  # two tiles of the first block, three iterations of each
-        beyond={"complete_the_earlier_alone": "an empty group is the last one there: all products have ended"},
+        beyond={
+            "complete_the_earlier_alone": "an empty group is the last one there: all products have ended",
+            "hold_dropped": OF_THE_COMPILER,
+        },
         mild={
             "release_untested": "the test of the last one holds at these sizes",
             "release_ahead_of_the_wait": "behind the loop nobody fills a slot again",
@@ -196,7 +200,7 @@ FAMILIES = {
         _kinds(warpgroup_faults),
         WARPGROUPS,
         {"ahead": {"M": 9, "N": 8, "K": 72}, "panels": {"M": 9, "N": 72, "K": 72}},
-        beyond={"lanes_of_the_result": NO_DECLARATIONS},
+        beyond={"lanes_of_the_result": NO_DECLARATIONS, "hold_dropped": OF_THE_COMPILER},
         mild=dict.fromkeys(("stride", "leading"), DISTANCE),
     ),
     "factors in registers": Family(
@@ -206,7 +210,7 @@ FAMILIES = {
         ),
         FACTORS,
         dict.fromkeys(FACTORS, {"M": 9, "N": 8, "K": 72}),
-        beyond={"layout_of_the_factor": NO_DECLARATIONS},
+        beyond={"layout_of_the_factor": NO_DECLARATIONS, "hold_dropped": OF_THE_COMPILER},
     ),
     "windows": Family(
         (warpgroup_faults.stride, warpgroup_faults.leading, warpgroup_faults.start),

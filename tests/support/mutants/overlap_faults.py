@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited, moved
 from tests.support.mutants.ring_faults import each, loops_changed
-from tests.support.mutants.warpgroup_faults import hold_dropped
 from tilegen.ir.nodes import Access
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described
