@@ -206,7 +206,7 @@ FAMILIES = {
     "factors in registers": Family(
         (
             *_kinds(factor_faults),
-            *(getattr(warpgroup_faults, f"{each}_dropped") for each in ("complete", "results", "begin")),
+            *(getattr(warpgroup_faults, f"{each}_dropped") for each in ("complete", "results", "begin", "hold")),
         ),
         FACTORS,
         dict.fromkeys(FACTORS, {"M": 9, "N": 8, "K": 72}),
