@@ -17,27 +17,20 @@ from tilegen.errors import Collected, Source, SourceError, join_errors
 from tilegen.frontend import calls, machine
 from tilegen.frontend.complain import complain, misaligned_error
 from tilegen.frontend.data import data_folder, stock_source
-from tilegen.frontend.expressions import conjunction, convert, convert_all, name
+from tilegen.frontend.expressions import convert, name
 from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.families import Family, family
 from tilegen.frontend.instructions import DeclaredInstructions
-from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
+from tilegen.frontend.kernels import kernel
+from tilegen.frontend.place import Branch, Place, branch, branches, rule
 from tilegen.frontend.scan import check_text
 from tilegen.frontend.syntax import (
-    Assign,
-    ClaimDecl,
     FunctionDecl,
     InstructionDecl,
     KernelDecl,
     Module,
     Name,
-    Num,
-    Param,
     ScheduleDecl,
-    StorageOrder,
-    Subscript,
-    Syntax,
-    Unary,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
 from tilegen.ir.operations import OPERATIONS
@@ -209,9 +202,9 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
         with collected:
             match rule(item):
                 case "kernel":
-                    kernel = _kernel(place, item, functions)
-                    _check_new(Name(kernel.name, kernel.span), kernels, "kernel")
-                    kernels[kernel.name] = kernel
+                    declared = kernel(place, item, functions)
+                    _check_new(Name(declared.name, declared.span), kernels, "kernel")
+                    kernels[declared.name] = declared
                 case "schedule" | "extension":
                     schedule = calls.schedule(place, item)
                     _check_new(schedule.name, {s.name.text for s in schedules}, "schedule")
@@ -303,98 +296,3 @@ def _function(place: Place, tree: Branch) -> FunctionDecl:
         _check_new(parameter, seen, "parameter")
         seen.add(parameter.text)
     return FunctionDecl(name(place, word), names, convert(place, branch(body)), place.of(tree))
-
-
-def _kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> KernelDecl:
-    _, word, _, params, _, _, outputs, where, *lines = tree.children
-    given = _params(place, params) if params is not None else []
-    variables: list[Param] = []
-    equations: list[Assign] = []
-    claims: list[ClaimDecl] = []
-    for line in branches(lines):
-        if rule(line) == "variables":
-            variables += _params(place, line)
-        elif rule(line) == "equation":
-            equations.append(_equation(place, line))
-        else:
-            claims.append(_claim(place, line))
-    span = place.of(token(word))
-    return KernelDecl(
-        name=str(word),
-        inputs=tuple(p for p in given if p.type.text != "int"),
-        outputs=tuple(_params(place, outputs)),
-        variables=tuple(variables),
-        assumptions=convert_all(place, where) if where is not None else (),
-        equations=tuple(equations),
-        claims=tuple(claims),
-        attributes={p.name.text: _default(p) for p in given if p.type.text == "int"},
-        functions=functions,
-        doc=place.doc_above(span),
-        span=span,
-    )
-
-
-def _params(place: Place, node: Branch | Token | None) -> list[Param]:
-    return [_param(place, p) for p in branches(branch(node).children)]
-
-
-def _param(place: Place, tree: Branch) -> Param:
-    word, _, type_, _, shape, _, storage, _, default = tree.children
-    return Param(
-        name(place, word),
-        name(place, type_),
-        convert_all(place, shape) if shape is not None else None,
-        _storage(place, branch(storage)) if storage is not None else None,
-        convert(place, branch(default)) if default is not None else None,
-        place.of(tree),
-    )
-
-
-def _storage(place: Place, tree: Branch) -> StorageOrder:
-    word, _, dims, _ = tree.children
-    return StorageOrder(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
-
-
-def _default(param: Param) -> int | None:
-    """The default of an integer attribute. Raises SourceError where it is not an integer."""
-    if param.shape is not None or param.storage is not None:
-        raise SourceError(f"'{param.name.text}' is an integer attribute; it has no shape", param.span)
-    match param.default:
-        case None:
-            return None
-        case Num(int(value)):
-            return value
-        case Unary("-", Num(int(value))):
-            return -value
-        case Unary("+", Num(int(value))):
-            return value
-        case other:
-            raise SourceError(
-                f"the default of '{param.name.text}' is not an integer",
-                other.span,
-                notes=(f"a number with a fraction is given in the call: {param.name.text}: f32",),
-            )
-
-
-def _equation(place: Place, tree: Branch) -> Assign:
-    target, _, value, _, condition, _ = tree.children
-    left: Syntax = convert(place, branch(target))
-    assert isinstance(left, Subscript)
-    return Assign(
-        left,
-        convert(place, branch(value)),
-        conjunction(convert_all(place, condition)) if condition is not None else None,
-        place.of(tree),
-    )
-
-
-def _claim(place: Place, tree: Branch) -> ClaimDecl:
-    target, _, value, _, slack, _ = tree.children
-    left: Syntax = convert(place, branch(target))
-    assert isinstance(left, Subscript)
-    return ClaimDecl(
-        left,
-        convert(place, branch(value)),
-        convert(place, branch(slack)) if slack is not None else None,
-        place.of(tree),
-    )
