@@ -1,11 +1,11 @@
-"""Operations, bytes and units; and which kernels are a matrix product that cuBLAS has."""
+"""Operations, bytes and units; and which kernels are a matrix product."""
 
 import pytest
 
 import tilegen
 from tilegen.ir.nodes import Kernel
+from tilegen.lab.forms import as_product
 from tilegen.lab.metric import moved_bytes, operations, rate, unit
-from tilegen.lab.products import as_product
 
 
 def kernel(text: str) -> Kernel:

@@ -54,6 +54,7 @@ def load_commands() -> click.Group:
         plot,
         profile,
         prove,
+        record_table,
         replay,
         report,
         tune,

@@ -33,6 +33,7 @@ class TilegenLexer(RegexLexer):  # type: ignore[misc]
             (r"\b(schedule|define|def)(\s+)(\w+)", bygroups(Keyword.Declaration, Whitespace, Name.Function)),
             (r"\b(extends)(\s+)([\w.]+)", bygroups(Keyword, Whitespace, Name.Function)),
             (_OF_INSTRUCTIONS, Keyword),
+            (r"\bbeside\b(?= +\w)|\bwith\b", Keyword),
             (r"(,)(\s*)(register|element)\b(?! *[,)\]])", bygroups(Punctuation, Whitespace, Keyword)),
             (r"\baccumulates\b[^\n#]*", Keyword),
             (words(_KEYWORDS, r"\b", r"\b(?!\()"), Keyword),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tilegen.errors import Collected, SourceError, UsageError, did_you_mean
 from tilegen.frontend import syntax as s
+from tilegen.frontend.beside import beside_of
 from tilegen.frontend.claims import claims_of
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
@@ -87,6 +88,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         parameters,
         meant=meant,
         slack=slack,
+        beside=tuple(beside_of(decl.beside, declared.values(), index)),
         span=decl.span,
     )
 

@@ -25,7 +25,7 @@ _KEYWORDS = {
     "KERNEL", "SCHEDULE", "DEFINE", "DEF", "VAR", "WHERE", "FOR", "IN", "EXTENDS", "PASS", "BEFORE", "AFTER", "INSTEAD",
     "OF", "WITHOUT", "IF", "ELSE", "AND", "OR", "NOT", "INSTRUCTION", "BY", "SINCE", "AS", "LANE", "REGISTER", "PTX",
     "SHARED", "AT", "ELEMENT", "ACCUMULATES", "EXACTLY", "TERM", "TERMS", "A", "TIME", "WITH", "FRACTION", "BITS",
-    "TRUNCATED", "ROUNDED", "APPROXIMATES", "WITHIN",
+    "TRUNCATED", "ROUNDED", "APPROXIMATES", "WITHIN", "BESIDE",
 }  # fmt: skip
 _SIGNS = {
     "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "COLON": ":", "COMMA": ",",

@@ -144,6 +144,16 @@ class ClaimDecl:
 
 
 @dataclass(frozen=True)
+class BesideLine:
+    """`beside libraries texts with options`; the texts, which are one, have their quotes."""
+
+    libraries: tuple[Name, ...]
+    texts: tuple[Name, ...]
+    options: tuple[Name, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class FunctionDecl:
     """`def name(parameters) = body`."""
 
@@ -171,6 +181,7 @@ class KernelDecl:
     functions: Mapping[str, FunctionDecl]
     doc: str
     span: Span
+    beside: tuple[BesideLine, ...] = ()
 
     def size_names(self) -> tuple[str, ...]:
         """The symbolic sizes in the order of their first use in a shape."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.beside import Beside
 from tilegen.ir.derived import ComputedAt, RoundedUp, Split
 from tilegen.ir.role import Role
 from tilegen.ir.shown import counted, listing
@@ -24,13 +25,8 @@ if TYPE_CHECKING:
 BYTE_FLOATS = ("e4m3", "e5m2")  # stored and cast, and nothing else
 SHORT_FLOATS = ("f16", "bf16", *BYTE_FLOATS)  # computed with in f32
 FLOATS, INTEGERS = ("f64", "f32", *SHORT_FLOATS), ("i64", "i32", "i8", "u8")
-DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1} | {
-    "i64": 8,
-    "i32": 4,
-    "i8": 1,
-    "u8": 1,
-    "bool": 1,
-}
+DTYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
+DTYPE_BYTES |= {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
@@ -185,13 +181,13 @@ class Equation:
 class Kernel:
     """A kernel as written; the tree is made from it, and every later tree is judged against it.
 
-    `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what
-    `where` says of them. `tensors` lists the parameters in order, then the outputs, then intermediates;
-    `scalars` the parameters without a shape; `parameters` names both in the order that a call gives them.
-    A step that divides or rounds a reduction, or computes values several times, makes a kernel of its own, with
-    `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
-    written says. Where that approximates something, the kernel `meant` computes this, and `slack`, a kernel with some
-    of the outputs, how much further off results may be than those of `meant`.
+    `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what `where` says of
+    them. `tensors` lists the parameters in order, then the outputs, then intermediates; `scalars` the parameters
+    without a shape; `parameters` names both in the order that a call gives them. A step that divides or rounds a
+    reduction, or computes values several times, makes a kernel of its own, with `origin` and how it was `derived`: it
+    is judged, too, and what is right is still what the kernel as written says. Where that approximates something, the
+    kernel `meant` computes this, and `slack`, a kernel with some of the outputs, how much further off results may be
+    than those of `meant`. `beside` is what its text sets beside it.
     """
 
     name: str
@@ -205,6 +201,7 @@ class Kernel:
     derived: Split | ComputedAt | RoundedUp | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
+    beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

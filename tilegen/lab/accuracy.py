@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.ir.nodes import FLOATS, Kernel
-from tilegen.lab.products import MatrixProduct, as_numbers, as_product
+from tilegen.interpreter.byte_floats import bytes_to_float32
+from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Kernel
+from tilegen.lab.forms import as_product
 
 _ROWS = 1024  # computed at a time
 
@@ -34,21 +35,21 @@ def describe_errors(measured: Mapping[str, Accuracy]) -> Iterator[str]:
 def has_accuracy(kernel: Kernel) -> bool:
     """True for a product of floats with nothing behind it."""
     found = as_product(kernel)
-    return found is not None and found.result in FLOATS and not (found.bias or found.residual or found.activation)
+    return found is not None and found.result in FLOATS
 
 
-def accuracy(
-    found: MatrixProduct, xp: Any, arrays: Mapping[str, Any], result: Any, dtypes: Mapping[str, str]
-) -> Accuracy:
+def accuracy(kernel: Kernel, xp: Any, arrays: Mapping[str, Any], result: Any) -> Accuracy:
     """The errors of a plain product, against one in f64 of the factors as they are.
 
     Args:
-        result: in the product's dimensions: batch, row, column.
-        dtypes: the type of each array by name.
+        arrays: of numpy or cupy, the factors by their names.
+        result: of the kernel's output, in its dimensions.
     """
-    a, b = (as_numbers(xp, arrays[name], dtypes[name]) for name in (found.a, found.b))
+    found = as_product(kernel)
+    assert found
+    a, b = (as_numbers(xp, arrays[name], kernel.tensor(name).dtype) for name in (found.a, found.b))
     a, b = a.transpose(found.a_axes), b.transpose(found.b_axes).astype("float64")
-    size, total, largest = 0, 0.0, 0.0
+    result, size, total, largest = result.transpose(found.c_axes), 0, 0.0, 0.0
     for start in range(0, a.shape[-2], _ROWS):
         rows = a[..., start : start + _ROWS, :].astype("float64")
         off = as_numbers(xp, result[..., start : start + _ROWS, :], found.result) - xp.matmul(rows, b)
@@ -57,3 +58,12 @@ def accuracy(
         size, total = size + errors.size, total + float((errors * errors).sum())
         largest = max(largest, float(errors.max()))
     return Accuracy((total / size) ** 0.5, largest)
+
+
+def as_numbers(xp: Any, array: Any, dtype: str) -> Any:
+    """An array of numpy or cupy in f32, or in f64 where that may have more digits."""
+    if dtype == "bf16":
+        return (array.view("uint16").astype("uint32") << 16).view("float32")
+    if dtype in BYTE_FLOATS:
+        return bytes_to_float32(array.view("uint8"), dtype, xp)
+    return array.astype("float32" if dtype in ("f16", "f32") else "float64")

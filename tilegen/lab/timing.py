@@ -15,15 +15,15 @@ from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError, WrongResult
-from tilegen.interpreter import reference
+from tilegen.ir.beside import Beside
 from tilegen.ir.nodes import Kernel
+from tilegen.ir.tolerance import Tolerance, tolerance_of
 from tilegen.lab import inputs
 from tilegen.lab.accuracy import Accuracy
+from tilegen.lab.agreement import Agreement
+from tilegen.lab.beside import COPY, Library
 from tilegen.lab.conditions import Watch
-from tilegen.lab.libraries import Library
 from tilegen.lab.metric import moved_bytes
-from tilegen.lab.rivals import Rival
-from tilegen.lab.sizes import points
 from tilegen.lab.trust import is_known
 
 Progress = Callable[[str, int, int], None]
@@ -36,7 +36,7 @@ SEED = 0  # of the order of the samples, and of the first set of arrays
 _GPU_PACE = (5.0, 10.0, 9, 60)
 _CPU_PACE = (1.0, 12.0, 6, 9)
 _LEAST_ROUNDS, _STEADY_ROUNDS = 3, 6  # where the seconds are over
-_MOST_SETS, _FEW, _FEW_POINTS = 64, 16, 10**6
+_MOST_SETS = 64
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def time_programs(
     programs take their samples in a random order, anew in each round, and each result is checked before. There are
     rounds until the median of each is known to within 1 %, or the time for them is over.
 
-    A program that cannot run at these sizes, or whose result is not the library's, gets an error, not a time.
+    A program that cannot run at these sizes, or whose result is not right there, gets an error, not a time.
 
     Args:
         samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
@@ -99,21 +99,12 @@ def time_programs(
     """
     if not programs or isinstance(engine, InterpreterEngine):
         return Timings()
-    kernel = next(iter(programs.values())).kernel.meant_kernel
-    sets = random_sets(engine, kernel, sizes)
-    library = Library(kernel, engine, sizes, errors)
-    runs: dict[str, Runs] = {}
-    failed: dict[str, TilegenError] = {}
-    for number, (name, program) in enumerate(programs.items()):
-        progress(f"warm up {name}", number, len(programs))
-        try:
-            mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
-            check_agreement(library, sizes, sets, mine, share_allowed(program.kernel, sizes))
-            runs[name] = mine
-        except TilegenError as error:
-            failed[name] = error
+    kernel = next(iter(programs.values())).kernel.written_kernel
+    sets = random_sets(engine, kernel.meant_kernel, sizes)
+    agreement = Agreement(kernel, engine.xp, sizes, sets, errors=errors) if engine.on_gpu or errors else None
     progress("library", 0, 1)
-    beside, theirs, notes = fastest_rival(library, engine, sets)
+    beside, theirs, notes = fastest_rival(Library(kernel, engine, sizes), engine, agreement)
+    runs, failed = _runs(programs, engine, sizes, sets, agreement, progress)
     if beside and theirs:
         runs[beside] = theirs
     samples = {} if samples is None else samples
@@ -121,6 +112,29 @@ def time_programs(
         _time_in_rounds(runs, engine, progress, samples, steady)
     measured = {name: each.accuracy for name, each in runs.items() if each.accuracy}
     return Timings({name: summarise(values) for name, values in samples.items()}, beside, failed, notes, measured)
+
+
+def _runs(
+    programs: Mapping[str, Program],
+    engine: Engine,
+    sizes: Mapping[str, int],
+    sets: Sequence[Mapping[str, Any]],
+    agreement: Agreement | None,
+    progress: Progress,
+) -> tuple[dict[str, Runs], dict[str, TilegenError]]:
+    """(the runs of those whose results are right, the errors of the others)."""
+    runs: dict[str, Runs] = {}
+    failed: dict[str, TilegenError] = {}
+    for number, (name, program) in enumerate(programs.items()):
+        progress(f"warm up {name}", number, len(programs))
+        try:
+            mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
+            if agreement:
+                check_agreement(agreement, mine, tolerance_of(program.tree))
+            runs[name] = mine
+        except TilegenError as error:
+            failed[name] = error
+    return runs, failed
 
 
 def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -177,82 +191,60 @@ class Runs:
 
 
 def fastest_rival(
-    library: Library, engine: Engine, sets: Sequence[Mapping[str, Any]]
+    library: Library, engine: Engine, agreement: Agreement | None
 ) -> tuple[str | None, Runs | None, tuple[str, ...]]:
     """(name, runs, what to say of it) of the fastest call of a library whose result is right; None if there is none.
 
-    A call that stands in for others, as its sums are rounded to 16 bits, counts only where no other one works.
+    `agreement`, whose arrays they run on, gets its results.
     """
-    found: list[tuple[float, Rival, Runs]] = []
+    if agreement is None:
+        return None, None, ()
+    found: list[tuple[float, Beside, Runs, Sequence[Mapping[str, Any]]]] = []
     refused: list[str] = []
-    for rival in sorted(library.rivals, key=lambda each: each.stands_in):
-        if rival.stands_in and any(not other.stands_in for _, other, _ in found):
-            continue
+    for line in library.lines:
         try:
-            runs = _runs_of_rival(library, rival, engine, sets)
-            found += [(sorted(runs.sample(turn) for turn in range(3))[1], rival, runs)]
+            runs, results = _runs_of_rival(library, line, engine, agreement)
+            found += [(sorted(runs.sample(turn) for turn in range(3))[1], line, runs, results)]
         except Exception as error:  # a library, in each version, refuses a call in its own way
-            refused += [f"not compared: {rival.call}: {shorten(str(error) or repr(error), 160)}"]
+            refused += [f"not compared: {line}: {shorten(str(error) or repr(error), 160)}"]
     if not found:
         missing = [f"nothing is set beside it: {library.missing}"] if library.missing else []
         return None, None, (*missing, *refused)
     found.sort(key=lambda each: each[0])
-    (least, first, runs), *others = found
+    (least, first, runs, agreement.theirs), *others = found
     version = f" ({library.version})" if library.version else ""
-    slower = [f"slower: {other.call}: {time / least:.3g} times the time" for time, other, _ in others]
-    return first.name, runs, (f"{first.name}: {first}{version}", *slower, *refused)
+    slower = [f"slower: {other}: {time / least:.3g} times the time" for time, other, _, _ in others]
+    return first.library, runs, (f"{first}{version}", *slower, *refused)
 
 
-def _runs_of_rival(library: Library, rival: Rival, engine: Engine, sets: Sequence[Mapping[str, Any]]) -> Runs:
-    """The rival's runs. Raises WrongResult where what they computed is not right, on any of the sets."""
-    calls = [library.bind(rival, arrays) for arrays in sets]
+def _runs_of_rival(
+    library: Library, line: Beside, engine: Engine, agreement: Agreement
+) -> tuple[Runs, Sequence[Mapping[str, Any]]]:
+    """(the runs of a call, its results on each set). Raises WrongResult where these are not right."""
+    calls = [library.bind(line, arrays) for arrays in agreement.sets]
     runs = Runs(engine, calls)
     runs.replay()
-    for arrays, call in zip(sets, calls, strict=True):
-        share = library.difference(arrays, call, rounded=rival.rounded)
-        if share is not None and not share <= 1:
+    if line == COPY:
+        return runs, []
+    results = [library.results(call) for call in calls]
+    for number, result in enumerate(results):
+        share = agreement.difference_of_library(number, result, library.epsilon(line))
+        if not share <= 1:
             raise WrongResult(f"its result is {share:.3g} times as far off as rounding can explain")
-    runs.accuracy = library.accuracy(sets[0], calls[0])
-    return runs
+    runs.accuracy = agreement.accuracy(0, results[0])
+    return runs, results
 
 
-def share_allowed(kernel: Kernel, sizes: Mapping[str, int]) -> float:
-    """How far a result may be from a library's, as a share of what rounding can explain: more where it claims less.
-
-    How much the claims add to the bound is measured on few elements, and on fewer where other sizes are constants.
-    """
-    written = kernel.written_kernel
-    if not written.meant or not written.slack:
-        return 1.0
-    least, few = ({name: min(size, most) for name, size in sizes.items()} for most in (1, _FEW))
-    few = few if points(written, few) <= _FEW_POINTS else least
-    arrays = inputs.random(np, written, few, SEED)
-    bounds = [reference(each, few, arrays) for each in (written.meant, written)]
-    shares = [bounds[1][name].bound / np.maximum(found.bound, 1e-300) for name, found in bounds[0].items()]
-    return max(float(np.max(share[np.isfinite(share)], initial=1.0)) for share in shares)
-
-
-def check_agreement(
-    library: Library, sizes: Mapping[str, int], sets: Sequence[Mapping[str, Any]], runs: Runs, allowed: float = 1.0
-) -> None:
-    """Replays what is timed. Raises WrongResult where a library has an answer and a result differs from it.
-
-    Args:
-        allowed: that of `share_allowed`.
-    """
-    if not library.computes:
-        return
-    for arrays in sets:
-        library.clear(arrays)
+def check_agreement(agreement: Agreement, runs: Runs, tolerance: Tolerance) -> None:
+    """Replays what is timed. Raises WrongResult where a result is not right."""
+    agreement.clear()
     runs.replay()
-    for arrays in sets:
-        share = library.difference(arrays)
-        if share is not None and not share <= allowed:
-            shown = ", ".join(f"{n} = {v}" for n, v in sizes.items())
-            raise WrongResult(
-                f"the result at {shown} is {share:.3g} times as far from the library's as rounding can explain"
-            )
-    runs.accuracy = library.accuracy(sets[0])
+    for number, arrays in enumerate(agreement.sets):
+        share = agreement.difference(number, arrays, tolerance)
+        if not share <= 1:
+            shown = ", ".join(f"{n} = {v}" for n, v in agreement.sizes.items())
+            raise WrongResult(f"the result at {shown} is {share:.3g} times as far off as rounding can explain")
+    runs.accuracy = agreement.accuracy(0, agreement.sets[0])
 
 
 def _time_in_rounds(

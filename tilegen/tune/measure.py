@@ -19,13 +19,13 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import DeviceError
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.tolerance import Tolerance, tolerance_of
+from tilegen.lab.agreement import Agreement
 from tilegen.lab.check import Case, cases, check
 from tilegen.lab.conditions import Watch, device_of
 from tilegen.lab.cost import require_timing_memory
-from tilegen.lab.libraries import Library
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import limits_of_check, sizes_to_check
-from tilegen.lab.timing import Runs, check_agreement, random_sets, share_allowed, time_programs
+from tilegen.lab.timing import Runs, check_agreement, random_sets, time_programs
 from tilegen.lab.trust import is_known
 from tilegen.tune.prepare import Seconds, apply, clock
 from tilegen.tune.space import Candidate
@@ -80,7 +80,7 @@ def measure(task: Task, candidate: Candidate, best: float | None, seconds: Secon
             tried = _cases_of(program, runs_on)
             trials = check(program, tried)
         with clock(seconds, "time"):
-            bench = _bench(scheduled.kernel.meant_kernel, task.device, tuple(task.sizes.items()))
+            bench = _bench(scheduled.kernel.written_kernel, task.device, tuple(task.sizes.items()))
             with Watch(runs_on) as watch:
                 samples = bench.time(program, best)
     checks = tuple(asdict(trial) for trial in trials)
@@ -116,18 +116,18 @@ def _cases_at(kernel: Kernel, sizes: tuple[tuple[str, int], ...], tolerance: Tol
 
 
 class Bench:
-    """The arrays that all candidates of a kernel are timed on, and a library's answer to hold theirs against."""
+    """The arrays that all candidates of a kernel, as written, are timed on, and what their results have to be."""
 
     def __init__(self, kernel: Kernel, runs_on: Engine, sizes: Mapping[str, int]) -> None:
         self._engine, self._sizes = runs_on, sizes
-        self._sets = random_sets(runs_on, kernel, sizes)
-        self._library = Library(kernel, runs_on, sizes)
+        self._sets = random_sets(runs_on, kernel.meant_kernel, sizes)
+        self._agreement = Agreement(kernel, runs_on.xp, sizes, self._sets) if runs_on.on_gpu else None
 
     def time(self, program: Program, best: float | None) -> list[float]:
         """Milliseconds of samples, until their median is known to within 1 %; the fewer, the farther from `best`.
 
         Raises:
-            WrongResult: a result is not the library's. DeviceError: the device fails.
+            WrongResult: a result is not right at these sizes. DeviceError: the device fails.
         """
         require_timing_memory([program.tree], self._sizes, self._engine)
         first = program.bind(self._sizes, self._sets[0])
@@ -136,7 +136,8 @@ class Bench:
         if best is not None and once > max(_LONG, _HOPELESS * best):
             return [once]
         runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
-        check_agreement(self._library, self._sizes, self._sets, runs, share_allowed(program.kernel, self._sizes))
+        if self._agreement:
+            check_agreement(self._agreement, runs, tolerance_of(program.tree))
         samples: list[float] = []
         for turn in range(_SAMPLES):
             samples.append(runs.sample(turn))
