@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tilegen.errors import Collected, SourceError, UsageError, did_you_mean
+from tilegen.errors import Collected, SourceError, UsageError, did_you_mean, join_errors
 from tilegen.frontend import syntax as s
 from tilegen.frontend.beside import beside_of
 from tilegen.frontend.claims import claims_of
@@ -15,7 +15,7 @@ from tilegen.frontend.folding import Literal
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
 from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
 from tilegen.frontend.loops import loops_of
-from tilegen.frontend.nested import NestedReduction
+from tilegen.frontend.nested import NestedReduction, write_out
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
 from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
@@ -37,10 +37,13 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
     try:
         return _kernel(decl, values)
     except SourceError as error:
-        for each in (error, *error.others):
-            if isinstance(each, NestedReduction):
-                each.with_way_out(decl, lambda other: _kernel(other, values))
-        raise
+        every = (error, *error.others)
+        nested = [each for each in every if isinstance(each, NestedReduction)]
+        if others := [each for each in every if each not in nested]:
+            others[0].others = ()
+            raise join_errors(others) from None  # where all else is right, reductions may stand where they stand
+        written = write_out(decl, nested[0], lambda other: _kernel(other, values))
+    return build(written, values)
 
 
 def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
@@ -77,7 +80,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
     parameters = tuple(param.name.text for param in decl.inputs)
-    meant, slack = claims_of(decl, lambda other: _kernel(other, values))
+    meant, slack = claims_of(decl, lambda other: build(other, values))
     return Kernel(
         decl.name,
         sizes,

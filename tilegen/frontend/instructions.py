@@ -201,6 +201,8 @@ def _equation_kernel(decl: s.InstructionDecl) -> Kernel:
             notes=("a meaning is C[i, j] = ..., or adds a term or a sum: C[i, j] += sum[k](...)",),
         )
     kernel = build(decl.head())
+    if len(kernel.equations) > 1:
+        raise SourceError("the meaning has a reduction inside of an expression", written.span, notes=(_LINES,))
     check_points(kernel, written.span)
     return kernel
 

@@ -1,4 +1,4 @@
-"""The refusal of a reduction inside an expression, with equations that can be written instead."""
+"""Reductions inside expressions: each is an equation of its own, for a tensor that is called after the two."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain, count, product
 from typing import Any
 
-from tilegen.errors import SourceError
+from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import COMPARISONS, subexpressions
 from tilegen.frontend.operators import DTYPES
-from tilegen.frontend.unparse import text_of, text_of_equation
+from tilegen.frontend.unparse import text_of
 from tilegen.ir.nodes import REDUCTIONS
 
 _MOST_TRIED = 40
@@ -22,45 +22,51 @@ class NestedReduction(SourceError):
 
     def __init__(self, equation: s.Assign, reduction: s.Reduction) -> None:
         super().__init__(
-            "a reduction stands alone on the right side of its equation",
+            "the type or the range of this reduction inside of an expression cannot be told",
             reduction.span,
             notes=("give it a tensor and an equation of its own, and use that here",),
         )
         self.equation = equation
 
-    def with_way_out(self, decl: s.KernelDecl, build: Callable[[s.KernelDecl], object]) -> NestedReduction:
-        """This, with lines to write instead added to it, if `build` accepts a kernel with them."""
-        tried = 0
-        waiting = [_Attempt(decl, self.equation)]
-        while waiting and tried < _MOST_TRIED:
-            attempt = waiting.pop(0)
-            for step in attempt.steps():
-                tried += 1
-                try:
-                    build(step.decl)
-                except NestedReduction as error:
-                    if error.equation == step.equation:  # one more inside the same right side
-                        waiting.insert(0, step)
-                        break
-                except SourceError:
-                    continue
-                self.notes = (f"{self.notes[0]}:", *(f"    {line}" for line in step.lines()))
-                return self
-        return self
+
+def write_out(decl: s.KernelDecl, nested: NestedReduction, build: Callable[[s.KernelDecl], object]) -> s.KernelDecl:
+    """The kernel with the reductions inside of an equation as equations for tensors.
+
+    `m[i] = sum[j](X[i, j]) / 8` becomes `m.sum[i] = sum[j](X[i, j])` and `m[i] = m.sum[i] / 8`. Types and extents of a
+    tensor are those with which `build` accepts the kernel, that of the target first.
+
+    Raises SourceError where it accepts none: its own, of a kernel in which the reduction is right, or else `nested`.
+    """
+    tried = 0
+    refusal: SourceError = nested
+    waiting = [_Attempt(decl, nested.equation)]
+    while waiting and tried < _MOST_TRIED:
+        for step in waiting.pop(0).steps():
+            tried += 1
+            try:
+                build(step.decl)
+            except NestedReduction as error:
+                if error.equation == step.equation:  # one more inside the same right side
+                    waiting.insert(0, step)
+                    break
+            except SourceError as error:
+                wrong = [each for each in (error, *error.others) if each.span == step.moved]
+                refusal = error if refusal is nested and not wrong else refusal
+                continue
+            return step.decl
+    raise refusal
 
 
 @dataclass(frozen=True)
 class _Attempt:
     """A rewritten kernel, in which some nested reductions are equations for new tensors.
 
-    Attributes:
-        equation: the one that had them inside it, as it is now.
-        made: the tensor and the equation of each of them.
+    `equation` is the one that had them inside it, as it is now; the one at `moved` has been taken out last.
     """
 
     decl: s.KernelDecl
     equation: s.Assign
-    made: tuple[tuple[s.Param, s.Assign], ...] = ()
+    moved: Span | None = None
 
     def steps(self) -> Iterator[_Attempt]:
         """The kernels with the innermost nested reduction moved out, one for each type and extent that it may have."""
@@ -69,7 +75,7 @@ class _Attempt:
         used = {name.text for name in _words_in(reduction)} - bound
         kept = [word for word in around if word in used]
         extents = [_index_bounds(self.decl, self.equation, word) for word in kept]
-        span, name, alone = reduction.span, self._fresh("t", "u", "part", "inner"), self._fresh("z", "o")
+        span, name, alone = reduction.span, self._name_of(reduction), self._fresh_index()
         index = tuple(s.Name(word, span) for word in kept or [alone])
         place = s.Subscript(s.Name(name, span), tuple(index if kept else [s.Num(0, span)]), span)
         changed = replace(self.equation, value=_replace_node(self.equation.value, reduction, place))
@@ -81,21 +87,19 @@ class _Attempt:
                 e for old in self.decl.equations for e in ((own, changed) if old == self.equation else (old,))
             )
             decl = replace(self.decl, variables=(*self.decl.variables, param), equations=equations)
-            yield _Attempt(decl, changed, (*self.made, (param, own)))
+            yield _Attempt(decl, changed, span)
 
-    def lines(self) -> Iterator[str]:
-        for param, equation in self.made:
-            assert param.shape is not None
-            yield f"var {param.name.text}: {param.type.text}[{', '.join(map(text_of, param.shape))}]"
-            yield text_of_equation(equation)
-        yield text_of_equation(self.equation)
+    def _name_of(self, reduction: s.Reduction) -> str:
+        """`m.sum`, of two of them `m.sum2`."""
+        known = {param.name.text for param in self._params()}
+        first = f"{self.equation.target.base.text}.{reduction.word.text}"
+        return next(name for name in chain([first], (f"{first}{n}" for n in count(2))) if name not in known)
 
-    def _fresh(self, *names: str) -> str:
+    def _fresh_index(self) -> str:
         known = {name.text for equation in self.decl.equations for name in _words_in(equation)}
         known |= {param.name.text for param in self._params()}
         known |= {*self.decl.functions, *self.decl.attributes, *self.decl.size_names()}
-        more = (f"{names[0]}{number}" for number in count(2))
-        return next(name for name in chain(names, more) if name not in known)
+        return next(name for name in chain(["z", "o"], (f"z{n}" for n in count(2))) if name not in known)
 
     def _params(self) -> tuple[s.Param, ...]:
         return (*self.decl.inputs, *self.decl.outputs, *self.decl.variables)

@@ -16,11 +16,6 @@ def text_of(node: s.Syntax, level: int = _ARGUMENT) -> str:
     return f"({text})" if own < level else text
 
 
-def text_of_equation(equation: s.Assign) -> str:
-    restricted = f" for {text_of(equation.condition, _CHOICE)}" if equation.condition else ""
-    return f"{text_of(equation.target)} = {text_of(equation.value)}{restricted}"
-
-
 def text_of_schedule(schedule: Schedule) -> str:
     """The schedule for its kernel with all of its steps, those that it inherits among them."""
     head = f"schedule {schedule.name} for {schedule.kernel}{text_of_parameters(schedule)}:"

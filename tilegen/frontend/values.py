@@ -305,7 +305,7 @@ def _number(base: Literal, exponent: Literal) -> float:
 def unknown_reduction(word: s.Name) -> SourceError:
     """The error for a reduction of another name than REDUCTIONS has."""
     if word.text in ("mean", "average", "avg"):
-        notes: tuple[str, ...] = ("a mean is a sum of parts: sum[k](A[i, k] / f32(N))",)
+        notes: tuple[str, ...] = ("a mean is sum[k](A[i, k]) / f32(N)",)
     else:
         known = (f"the reductions are {', '.join(REDUCTIONS)}",)
         notes = did_you_mean(word.text, list(REDUCTIONS)) or known

@@ -12,6 +12,7 @@ def ranges_kernel(pick) -> str:
         _window,
         _moving_ranges,
         _without_terms,
+        _inside_expressions,
         _shifts,
         _partial,
         _partial,
@@ -105,6 +106,21 @@ def _without_terms(pick) -> str:
     inputs = {"X": "M", "Y": "N"} | ({"Z": "N, M"} if "Z" in term else {})
     head = _head(inputs, "N").replace(") ->", f", S: int = {pick([0, 1, 2, 2, 3, -1])}) ->", 1)
     return head + f"    out[i] = {word}[{span}]({term}){f' for {behind}' if behind else ''}\n"
+
+
+def _inside_expressions(pick) -> str:
+    """Reductions inside of expressions: of the element's index or of none, two of them, one inside of another."""
+    inner = pick(["sum[l](X[l])", "max[l < M](X[l] * Y[i])", "sum[l, l >= i](X[l])", "min[l in 0..2](X[l] else 9)"])
+    first = pick([
+        inner, "sum[k](Z[i, k] * X[k])", "prod[k < 2](Z[i, k] else 3)", "max[k](X[k] - Y[i])", "sum[k](X[k] else 0)",
+        f"sum[k](Z[i, k] - {inner.replace('Y[i]', 'X[k]').replace('>= i', '>= k')})",
+    ])  # fmt: skip
+    text = pick([
+        f"{first} * 2", f"{first} // 3 + Y[i]", f"Y[i] - {first} + {inner}", f"({first} if i > 1 else Y[i])",
+        f"max({first}, {inner})", f"-{first}",
+    ])  # fmt: skip
+    condition = _condition(pick, ["", "", "i >= 1", "i < 3"])
+    return _head({"X": "M", "Y": "N", "Z": "N, M"}, "N") + f"    out[i] = {text}{condition}\n"
 
 
 # -- which elements are defined

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import product
 
 from tests.support.meaning.numbers import ARITHMETIC, BITS, COMPARE, FLOATS, MATHS, UNARY, common, extremes, wrap
-from tests.support.meaning.text import facts_of, items_of, names, parse_kernel, places, sizes_of
+from tests.support.meaning.text import Equation, facts_of, items_of, names, parse_kernel, places, ranges_of, sizes_of
 
 FAR = 48  # beyond every index at the sizes that are tried
 
@@ -259,10 +259,18 @@ class _Run:
             case ast.Compare():
                 found = [(op, self.value(one, env)[0], self.value(two, env)[0]) for op, one, two in facts_of(node)]
                 return all(COMPARE[op](one, two) for op, one, two in found), "bool"
+            case ast.Call(ast.Subscript(ast.Name(word)) as head, [body]):
+                return self._reduction(word, items_of(head), body, env)
             case ast.Call(ast.Name(word), args):
                 return self._call(word, [self.value(arg, env) for arg in args])
             case _:
                 raise TypeError(ast.dump(node))
+
+    def _reduction(self, word, items, body, env):
+        """A reduction inside of an expression, of the type of the element."""
+        within, brackets = ranges_of(items, env.keys())
+        equation = Equation(self.defines[0], [], body, word, within, brackets, brackets)
+        return self._element(equation, brackets, env), self.place
 
     def _name(self, word, env):
         if word in env and isinstance(env[word], tuple):  # a parameter of a function

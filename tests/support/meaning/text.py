@@ -127,7 +127,13 @@ def _equation(kernel, line):
     if isinstance(body, ast.Call) and isinstance(body.func, ast.Subscript):
         reduce, items, body = body.func.value.id, items_of(body.func), body.args[0]
     index = [expression(i) for i in split(index)]
-    known = {name for i in index for name in names(i)} | sizes_of(kernel).keys()
+    within, brackets = ranges_of(items, {name for i in index for name in names(i)} | sizes_of(kernel).keys())
+    comparisons = brackets + [fact for part in split(condition) for fact in facts_of(expression(part))]
+    return Equation(target, index, body, reduce, within, brackets, comparisons)
+
+
+def ranges_of(items, known):
+    """(reduced word -> its bounds or None, the comparisons) of a reduction's brackets; `known` are the other words."""
     within, brackets = {}, []
     for item in items:
         match item:
@@ -139,8 +145,7 @@ def _equation(kernel, line):
                 new = [name for name in names(item) if name not in known]
                 within.setdefault(next((name for name in new if name not in within), new[0]), None)
                 brackets += facts_of(item)
-    comparisons = brackets + [fact for part in split(condition) for fact in facts_of(expression(part))]
-    return Equation(target, index, body, reduce, within, brackets, comparisons)
+    return within, brackets
 
 
 def items_of(subscript):
@@ -166,13 +171,21 @@ def facts_of(node):
     return [(type(op), *pair) for op, pair in zip(node.ops, zip(sides, sides[1:], strict=False), strict=True)]
 
 
+def outside_of_reductions(node):
+    """The node and what is in it, but for the reductions inside of it."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)):
+        yield node
+        for part in ast.iter_child_nodes(node):
+            yield from outside_of_reductions(part)
+
+
 def places(equation):
     """[(tensor, index, without a fallback)] of the left side, then of the reads, those with a fallback last."""
-    every = list(ast.walk(equation.value))
+    every = list(outside_of_reductions(equation.value))
     unsure = {id(n.body) for n in every if isinstance(n, ast.IfExp) and names(n.test) == ["OUTSIDE"]}
     reads = [n for n in every if isinstance(n, ast.Subscript)]
     reads.sort(key=lambda n: (id(n) in unsure, n.lineno, n.col_offset))
     return [
-        (equation.target, equation.index, True),
+        *([(equation.target, equation.index, True)] if equation.index else []),
         *((n.value.id, items_of(n), id(n) not in unsure) for n in reads),
     ]
