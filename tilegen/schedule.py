@@ -15,6 +15,7 @@ from tilegen.errors import (
     SourceError,
     StepError,
     TilegenError,
+    UsageError,
     check_64_bits,
     did_you_mean,
     integers,
@@ -330,8 +331,8 @@ def _parameters(schedule: Schedule, given: Mapping[str, Setting]) -> dict[str, S
     for parameter in schedule.parameters:
         value = given.get(parameter.name, parameter.default)
         if isinstance(value, str) != isinstance(parameter.default, str):
-            kind = "word" if isinstance(parameter.default, str) else "number"
-            raise StepError(f"the parameter '{parameter.name}' is a {kind}, and not {value!r:.80}", parameter.span)
+            kind = "a word" if isinstance(parameter.default, str) else "an integer"
+            raise UsageError(f"the parameter '{parameter.name}' is {kind}, and not {value!r:.80}", parameter.span)
     for name in given:
         if name not in known:
             notes = did_you_mean(name, known) or (f"its parameters are {', '.join(known) or 'none'}",)

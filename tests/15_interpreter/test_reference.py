@@ -59,6 +59,8 @@ FUNCTIONS = [
     "rsqrt",
     "exp",
     "exp2",
+    "expm1",
+    "log1p",
     "log",
     "log2",
     "sin",

@@ -98,7 +98,7 @@ BATCHED = PRODUCT.replace(
     "A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]", "A: f32[2, 3, M, K], B: f32[K, N]) -> C: f32[2, 3, M, N]"
 )
 BATCHED = BATCHED.replace("C[i, j] = sum[k](A[i, k]", "C[u, v, i, j] = sum[k](A[u, v, i, k]")
-BATCHED = BATCHED.replace("R=2):", "R=2):\n    collapse(u, v) -> uv").replace("order(bi", "order(uv, bi")
+BATCHED = BATCHED.replace("    tile(i,", "    collapse(u, v) -> uv\n    tile(i,").replace("order(bi", "order(uv, bi")
 BATCHED = BATCHED.replace("layout=[k, i]", "layout=[u, v, k, i]").replace(
     "    bind(bi,", "    bind(uv, block.z)\n    bind(bi,"
 )

@@ -1,12 +1,21 @@
 """Bulk copies are proved to arrive in time, and to be what their maps say, in every version of a program."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.bulk_kernels import CASES
+from tests.support.mutants.bulk_faults import edited
+from tests.support.overlapping_kernels import TWO
 from tests.support.written import tree_from
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower
-from tilegen.lowering.bulk_nodes import Release
+from tilegen.lowering.bulk_nodes import BulkCopies, Release
+from tilegen.lowering.launch_nodes import AwaitLaunches
+from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
+from tilegen.proof.bulk import check_boxes
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -24,3 +33,31 @@ def test_a_loop_of_one_iteration_has_no_producer():
     (launch,) = lower(tree)
     assert not any(isinstance(node, Release) for node in launch.nodes)
     assert prove(tree.kernel, (launch,), tree.reassociated).verdict == "proved"
+
+
+def test_nothing_writes_what_is_copied():
+    """A barrier of the consumers alone would order their writes with the reads of a producer that is not at it."""
+    tree = tree_from(CASES["ring"])
+    (launch,) = lower(tree)
+    written = Stmt("C", Access("A", (const(0), const(0))), Const(0.0, "f32"))
+    with pytest.raises(Refused, match="copied in bulk, and threads write it"):
+        check_boxes(replace(launch, body=(*launch.body, written)), Facts(tree.kernel), {})
+
+
+@pytest.mark.parametrize("by", [1, var("ko")], ids=str)
+def test_a_phase_of_an_arrival_is_its_number(by):
+    """It stands in no text: what it is said to be has to be how often the barrier has been filled."""
+    tree = tree_from(CASES["two stages"])
+    (launch,) = lower(tree)
+    later = edited(launch, lambda n: [(replace(n, phase=n.phase + by),)] if isinstance(n, BulkCopies) else [])
+    assert all(prove(tree.kernel, (each,), tree.reassociated).verdict != "proved" for each in later)
+
+
+def test_each_launch_of_a_program_waits():
+    tree = tree_from(TWO)
+    launches = lower(tree)
+    assert [launch.body.count(AwaitLaunches()) for launch in launches] == [1, 1]
+    assert prove(tree.kernel, launches).verdict == "proved"
+    for n, launch in enumerate(launches):
+        bare = replace(launch, body=tuple(node for node in launch.body if node != AwaitLaunches()))
+        assert prove(tree.kernel, (*launches[:n], bare, *launches[n + 1 :])).verdict == "refused: text"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.support.overlapping_kernels import CHAIN, TWO
+from tests.support.overlapping_kernels import CASES, CHAIN, TWO
+from tests.support.reader.readback import difference
 from tests.support.written import tree_from
 from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import require_instructions
@@ -11,6 +12,7 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.lowering import lower
+from tilegen.proof import prove
 
 
 def test_the_text_says_how_to_launch():
@@ -25,6 +27,15 @@ def test_the_text_says_how_to_launch():
 
 def test_opencl_runs_one_launch_after_the_other():
     assert emit(lower(tree_from(TWO)), "opencl") == emit(lower(tree_from(CHAIN)), "opencl")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_texts_are_proved_and_read_back(case):
+    tree = tree_from(CASES[case])
+    for language in ("cuda", "opencl"):
+        launches = lower(tree, vector=language == "cuda", instructions=language == "cuda")
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        assert difference(emit(launches, language), launches, language) is None
 
 
 def test_older_cards_are_refused_with_a_way_out():

@@ -54,9 +54,7 @@ if __name__ == "__main__":
 )
 def test_a_forked_process_says_that_it_cannot_and_a_spawned_one_runs(device, used, tmp_path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py", device], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "script.py", device], cwd=tmp_path, capture_output=True, text=True)
     twos = str([2.0] * 5)
     said = f"{used} was in use when this process was forked, and cannot be used in it" if used else twos
     assert done.stdout.splitlines() == [f"{twos} {twos}", said, said, said, f"{twos} {twos}"], done.stderr

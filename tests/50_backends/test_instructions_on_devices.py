@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.support.cover import first
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 from tests.support.devices.instruction_trial import TRIAL_THREADS, trial_kernel
 from tests.support.stock import instructions
@@ -47,7 +48,7 @@ instruction few_rows(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100"])
+@pytest.mark.parametrize("arch", first(["sm_90a", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100"]))
 @pytest.mark.parametrize("declared", [*STOCK.values(), FEW_ROWS], ids=lambda declared: declared.name)
 def test_it_assembles(declared: Instruction, arch: str) -> None:
     if declared.runs_on(arch):

@@ -2,8 +2,13 @@
 
 import pytest
 
+from tests.support.warpgroup_kernels import BUDGETS
+from tests.support.written import tree_from
 from tilegen.backends import nvrtc
+from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
+from tilegen.ir.budgets import launched_registers
+from tilegen.lowering import lower
 
 pytestmark = pytest.mark.nvrtc
 
@@ -49,3 +54,11 @@ def test_a_refusal_shows_the_line() -> None:
 def test_an_unknown_architecture_is_a_device_error() -> None:
     with pytest.raises(DeviceError, match="sm_13"):
         nvrtc.compile_text(TEXT, "sm_13")
+
+
+@pytest.mark.parametrize("case", BUDGETS)
+def test_the_compiler_gives_all_registers_that_there_are(case) -> None:
+    """With fewer at the launch, consumers would wait for registers that nobody has."""
+    (launch,) = launches = lower(tree_from(BUDGETS[case]))
+    found = nvrtc.compile_text(emit(launches, "cuda"), "sm_90a").resources[launch.name]
+    assert found.registers == launched_registers(*launch.bounds) == 168

@@ -10,8 +10,18 @@ import fastjsonschema
 import pytest
 
 from tilegen.errors import UsageError
-from tilegen.lab.record_files import read_line, read_records
-from tilegen.lab.records import SCHEMA, Conditions, Device, Outcome, Readings, RunRecord, line_of, to_dict
+from tilegen.lab.records import (
+    SCHEMA,
+    Conditions,
+    Device,
+    Outcome,
+    Readings,
+    RunRecord,
+    line_of,
+    read_line,
+    read_records,
+    to_dict,
+)
 from tilegen.lab.schemas import schema
 from tilegen.version import __version__
 

@@ -5,11 +5,11 @@ import pty
 import re
 import select
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.workers import wait_until
 from tilegen.cli import run
 
 OWN = "kernel own(A: f32[N], by: int = 2) -> B: f32[N]:\n    B[i] = by * A[i]\n\n"
@@ -111,10 +111,14 @@ def test_a_key_in_a_terminal(folder) -> None:
 
 
 def _until(terminal: int, wanted: str) -> str:
-    """What is shown, without its colours, until the wanted text comes, for half a minute at most."""
-    shown, end = "", time.monotonic() + 30
-    while wanted not in shown and time.monotonic() < end:
-        if select.select([terminal], [], [], 0.2)[0]:
+    """What is shown, without its colours, until the wanted text comes."""
+    shown = ""
+
+    def comes() -> bool:
+        nonlocal shown
+        if select.select([terminal], [], [], 0)[0]:
             shown = re.sub(r"\x1b\[[\d;]*m", "", shown + os.read(terminal, 4096).decode())
-    assert wanted in shown
+        return wanted in shown
+
+    wait_until(comes)
     return shown

@@ -78,7 +78,8 @@ def test_the_search_finds_steps_sections_and_instructions(capsys):
 
 def test_tables_and_lists_fit_the_line():
     text = (
-        "- one\n- two `[a](b)`\n\n| word | what |\n|---|---|\n| `x` | y |\n\nSee [there](a.md) and [here](https://b).\n"
+        "- one\n- two `[a](b)`\n\n| word | what |\n|---|---|\n| `x` | y |\n\nSee **[there](a.md)** and [here](https://b).\n"
+        "\nA **power of `x**y`** is `2**3`.\n"
     )
     assert [*readable(text)] == [
         "",
@@ -89,6 +90,8 @@ def test_tables_and_lists_fit_the_line():
         "    y",
         "",
         "See there and here (https://b).",
+        "",
+        "A power of `x**y` is `2**3`.",
     ]
 
 

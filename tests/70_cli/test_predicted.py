@@ -10,7 +10,7 @@ import tilegen
 from tilegen.cli import run
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import H200, machine_instead, stock_machine
-from tilegen.lab.record_files import read_records
+from tilegen.lab.records import read_records
 
 SIZES = {"M": 4096, "K": 4096, "N": 4096}
 ON_T4 = "--machine t4 --device interpreter"

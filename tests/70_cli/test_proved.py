@@ -1,5 +1,7 @@
 """What is called proved is the CUDA program, wherever the kernel runs; what keeps it from being, all commands say."""
 
+import re
+
 import pytest
 
 import tilegen
@@ -48,7 +50,9 @@ def test_check_and_compare_report_what_emit_does(says, tmp_path, capsys) -> None
         assert run(["check", str(file), "--device", device]) == code
         assert capsys.readouterr().err == f"s: {error}"
         assert run(["compare", str(file), "--device", device]) == code
-        assert error.splitlines()[0] in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert error.splitlines()[0] in out
+        assert "proved: " not in out  # of what nothing was
 
 
 @pytest.mark.parametrize("device", ["auto", "interpreter"])
@@ -67,6 +71,13 @@ def test_a_fault_of_the_cuda_program_alone_is_found_where_another_one_runs(devic
     assert right.verdict == "refused: races"
     with pytest.raises(ProofError, match="no barrier stands between"):
         check(right, tried)
+
+
+def test_what_is_trusted_can_be_read(capsys) -> None:
+    assert run(["prove", "gemm", "--schedule", "tiled"]) == 0
+    (words,) = re.findall(r"tilegen (help \w+) says what is trusted", capsys.readouterr().out)
+    assert run(words.split()) == 0
+    assert "the printer (tilegen/backends/text)" in capsys.readouterr().out.replace("`", "")
 
 
 def test_what_is_proved_stands_below_the_table(capsys) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -56,6 +57,16 @@ def test_a_file_of_records_is_a_table(file, capsys) -> None:
     assert "wrong: C is wrong" in out
     assert run(["records", file, "--best", "2"]) == 0
     assert re.findall(r"^│ (\S+)", capsys.readouterr().out, re.MULTILINE) == ["cuBLAS", "tiled"]
+
+
+@pytest.mark.plugin("report")
+def test_remarks_name_the_sizes_where_these_differ(tmp_path, capsys) -> None:
+    doubted = [replace(FAST, sizes={"M": n}, doubts=("known to within 26 %",)) for n in (4, 8)]
+    (tmp_path / "several.json").write_text("".join(f"{line_of(each)}\n" for each in doubted))
+    assert run(["records", str(tmp_path / "several.json")]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^tiled at M=4: .*known to within 26 %", out, re.MULTILINE)
+    assert re.search(r"^tiled at M=8: .*known to within 26 %", out, re.MULTILINE)
 
 
 def test_what_has_no_record_says_so(file, tmp_path, capsys) -> None:

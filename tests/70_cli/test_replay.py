@@ -9,8 +9,7 @@ import pytest
 
 from tilegen.cli import run
 from tilegen.errors import DeviceError
-from tilegen.lab.record_files import read_records
-from tilegen.lab.records import Conditions, Device, Readings, RunRecord, line_of
+from tilegen.lab.records import Conditions, Device, Readings, RunRecord, line_of, read_records
 from tilegen.lab.replay import choose, find_pair, find_surroundings, require_device
 from tilegen.version import __version__
 

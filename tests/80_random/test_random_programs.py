@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.support.cover import first
 from tests.support.generators.case import one_case
 from tests.support.generators.run import chunk_of
 from tests.support.generators.steps import WORDS
@@ -16,14 +17,14 @@ CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
 TEST_SEED = 20261121
 
 
-@pytest.mark.parametrize("chunk", [*range(2), *(pytest.param(n, marks=pytest.mark.long) for n in range(2, CHUNKS))])
+@pytest.mark.parametrize("chunk", first(range(CHUNKS), 2))
 def test_fixed_cases(chunk):
     counts, failures, careful, _ = chunk_of((TEST_SEED, range(chunk * CASES, (chunk + 1) * CASES), 0.0, "any"))
     assert not failures, failures[0]
     assert len(careful) + counts["unproved"] <= CASES // 20, careful
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", first(range(4)))
 def test_fixed_products(chunk):
     """By tensor cores; PoCL runs what the instructions mean."""
     share = 0.3 if unavailable_reason() is None else 0.0

@@ -1,5 +1,6 @@
 // blur: grid (ceil(N/32), ceil(M/8)), block (32, 8), 1280 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/8) <= 65535
+// arrays X[M + 2][N + 2], out[M][N]; out overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 blur(const float* __restrict__ X, float* __restrict__ out, int M, int N)
 {

@@ -94,6 +94,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 
 // gemm: grid (ceil(N/32), ceil(((M + 15)/16)/2)*2), clusters of (1, 2), block (32, 5), 5176 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(((M + 15)/16)/2)*2 <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (8, 16), swizzle NONE
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 4), swizzle NONE

@@ -64,7 +64,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 }
 
 // D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 2) * 16, element k % (4 * 2)
 static __device__ __forceinline__ void ldmatrix_a_bf16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
@@ -99,6 +99,7 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 
 // hgemm_f32: grid (ceil(N/128), ceil(M/128)), block (32, 2, 2), 98328 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
@@ -152,11 +153,14 @@ hgemm_f32(float* __restrict__ C,
     for (int fill = 0; fill < 2; ++fill)
         if (fill * 64 < K && tid == 0) {
             expect_bytes(&filled[fill], 32768);
+            // bulk(As)
             copy_box_2d(As[fill], A_map, &filled[fill], fill * 64, bi * 128);
 
             #pragma unroll
-            for (int p = 0; p < 2; ++p)
+            for (int p = 0; p < 2; ++p) {
+                // bulk(Bs)
                 copy_box_2d(Bs[fill][p], B_map, &filled[fill], bj * 128 + p * 64, fill * 64);
+            }
         }
 
     wait_barrier(&filled[0], 0);  // As and Bs have arrived

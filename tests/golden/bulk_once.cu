@@ -53,6 +53,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 
 // transpose: grid (ceil(N/64), ceil(M/32)), block (32, 16), 8200 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays X[M][N], Y[N][M]; Y overlaps no other
 // needs N % 4 == 0, X aligned to 16 bytes
 // X_map describes X: FLOAT32, dimensions (N, M), strides (4*N), box (64, 32), swizzle NONE
 extern "C" __global__ void __launch_bounds__(512)

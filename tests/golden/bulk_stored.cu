@@ -35,6 +35,7 @@ __device__ __forceinline__ void wait_stores_read()
 
 // transpose: grid (ceil(N/64), ceil(M/32)), block (32, 16), 8192 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays X[M][N], Y[N][M]; Y overlaps no other
 // needs M % 4 == 0, Y aligned to 16 bytes
 // Y_map describes Y: FLOAT32, dimensions (M, N), strides (4*M), box (32, 64), swizzle NONE
 extern "C" __global__ void __launch_bounds__(512)

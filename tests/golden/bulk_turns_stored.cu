@@ -128,6 +128,7 @@ __device__ __forceinline__ void wait_stores_read()
 
 // gemm: grid (1, ceil(M/8)), block (32, 3), 5152 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/8) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (8, 8), swizzle NONE
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 8), swizzle NONE

@@ -8,6 +8,7 @@ __device__ __forceinline__ float approximate_sqrt(float x)
 
 // chain: grid (ceil(((N + 3)/4)/256)), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays a[N], b[N], out[N]; out overlaps no other
 // needs N % 4 == 0, a aligned to 16 bytes, b aligned to 16 bytes, out aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)

@@ -1,5 +1,6 @@
 // chain: grid (ceil(N/256)), block (512), 2048 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays a[N], b[N], out[N]; out overlaps no other
 extern "C" __global__ void __launch_bounds__(512)
 chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)
 {

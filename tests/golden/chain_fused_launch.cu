@@ -1,5 +1,6 @@
 // chain_c: grid (((N + 255)/256)*2), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements, N*2 <= 2147483136
+// arrays a[N], b[N], c[N], d[N]; c and d overlap no other
 // c is scratch memory: float[N]
 // d is scratch memory: float[N]
 extern "C" __global__ void __launch_bounds__(256)
@@ -25,6 +26,7 @@ chain_c(const float* __restrict__ a,
 
 // chain_out: grid (ceil(N/256)), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays out[N], c[N], d[N]; out overlaps no other
 // c is scratch memory: float[N]
 // d is scratch memory: float[N]
 extern "C" __global__ void __launch_bounds__(256)

@@ -1,5 +1,6 @@
 // conv1d: grid (ceil(N/128)), block (128), 520 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays X[N + 2], Y[N]; Y overlaps no other
 extern "C" __global__ void __launch_bounds__(128)
 conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
 {

@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // conv1x1: grid (ceil(P/64), ceil(F/64), B), block (32, 2), 25344 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(F/64) <= 65535, B <= 65535
+// arrays X[B][C][P], K[F][C], Y[B][F][P]; Y overlaps no other
 // needs P % 4 == 0, F % 4 == 0, X aligned to 16 bytes, Y aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(64, 6)
 conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restrict__ Y, int C, int P, int F)

@@ -68,6 +68,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // conv2d_K_global: grid (ceil(F/32), ceil(C/8)), block (32, 8)
 // for K[F, C, 3, 3], arrays of fewer than 2^31 - 2^20 elements, ceil(C/8) <= 65535
+// arrays K[F][C][3][3], K_global[C*9][F]; K_global overlaps no other
 // K_global is scratch memory: float[C*9][F]
 extern "C" __global__ void __launch_bounds__(256)
 conv2d_K_global(const float* __restrict__ K, float* __restrict__ K_global, int C, int F)
@@ -87,6 +88,7 @@ conv2d_K_global(const float* __restrict__ K, float* __restrict__ K_global, int C
 // conv2d_Y: grid (ceil(W/8), ceil(H/8), ceil(B/2)), block (32, 4), 39168 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, as X[B + 1, C + 11, H + 13, W + 10] would have, ceil(H/8) <= 65535,
 //     ceil(B/2) <= 65535
+// arrays X[B][C][H][W], Y[B][F][H][W], K_global[C*9][F]; Y overlaps no other
 // needs F % 4 == 0, W % 4 == 0, K.global aligned to 16 bytes, Y aligned to 16 bytes
 // K_global is scratch memory: float[C*9][F]
 extern "C" __global__ void __launch_bounds__(128, 4)

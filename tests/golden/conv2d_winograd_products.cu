@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // conv2d_winograd_KC: grid (ceil(F/32), C), block (32)
 // for K[F, C, 3, 3], KT[6, 6, C, F], arrays of fewer than 2^31 - 2^20 elements, C <= 65535
+// arrays K[F][C][3][3], KT[6][6][C][F]; KT overlaps no other
 // KT is scratch memory: float[6][6][C][F]
 extern "C" __global__ void __launch_bounds__(32)
 conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, int F)
@@ -110,6 +111,7 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
 
 // conv2d_winograd_D: grid (ceil((B*49)/128), C), block (128)
 // for X[B, C, 28, 28], DT[6, 6, C, B*49], arrays of fewer than 2^31 - 2^20 elements, C <= 65535
+// arrays X[B][C][28][28], DT[6][6][C][B*49]; DT overlaps no other
 // DT is scratch memory: float[6][6][C][B*49]
 extern "C" __global__ void __launch_bounds__(128)
 conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, int C)
@@ -178,6 +180,7 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
 // conv2d_winograd_M: grid (ceil((B*49)/128), ceil(F/64), 36), block (32, 2, 2), 24576 bytes of shared memory
 // for KT[6, 6, C, F], DT[6, 6, C, B*49], M[6, 6, F, B*49], arrays of fewer than 2^31 - 2^20 elements, ceil(F/64) <=
 //     65535
+// arrays KT[6][6][C][F], DT[6][6][C][B*49], M[6][6][F][B*49]; M overlaps no other
 // needs F % 4 == 0, B % 4 == 0, KT aligned to 16 bytes, DT aligned to 16 bytes, M aligned to 16 bytes
 // KT is scratch memory: float[6][6][C][F]
 // DT is scratch memory: float[6][6][C][B*49]
@@ -380,6 +383,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 
 // conv2d_winograd_S: grid (ceil((B*49)/128), F), block (128)
 // for Y[B, F, 28, 28], M[6, 6, F, B*49], arrays of fewer than 2^31 - 2^20 elements, F <= 65535
+// arrays Y[B][F][28][28], M[6][6][F][B*49]; Y overlaps no other
 // needs Y aligned to 16 bytes
 // M is scratch memory: float[6][6][F][B*49]
 extern "C" __global__ void __launch_bounds__(128)

@@ -41,7 +41,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -227,6 +227,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 
 // swiglu: grid (4, 33), block (128, 3), 229472 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays A[M][K], G[K][N], U[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, G aligned to 16 bytes, U aligned to 16 bytes, C aligned to 16
 //     bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
@@ -304,6 +305,9 @@ swiglu(const __grid_constant__ TensorMap A_map,
                             #pragma unroll
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
                                 Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+                hold<64>(&Pf[0][0]);
+                hold<64>(&Qf[0][0]);
 
                 if (w >= 1) {
                     take_turn<256>(w);  // the operands of the tile before have arrived

@@ -2,6 +2,7 @@
 
 // gemm: grid (ceil(N/16), ceil(M/16)), block (16, 16), 2048 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/16) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
      float alpha, float beta, int M, int K, int N)

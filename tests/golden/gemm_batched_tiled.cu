@@ -1,5 +1,6 @@
 // gemm_batched: grid (ceil(N/32), ceil(M/32), B*H), block (32, 32), 8192 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535, B*H <= 65535
+// arrays A[B][H][M][K], V[B][H][K][N], C[B][H][M][N]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(1024)
 gemm_batched(const float* __restrict__ A, const float* __restrict__ V, float* __restrict__ C,
              int H, int M, int K, int N)

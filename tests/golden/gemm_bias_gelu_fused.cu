@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // gemm_bias_gelu: grid (ceil(N/256), ceil(M/128)), block (32, 2, 4), 24832 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], B[K][N], bias[N], C[M][N]; C overlaps no other
 // needs N % 4 == 0, M % 4 == 0, B aligned to 16 bytes, C aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 gemm_bias_gelu(const float* __restrict__ A,

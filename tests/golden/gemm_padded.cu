@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // gemm_B_global: grid (ceil(N/256), ((K + 31)/32)*8), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements, ((K + 31)/32)*8 <= 65535
+// arrays B[K][N], B_global[ceil(K/32)*32][ceil(N/256)*256]; B_global overlaps no other
 // B_global is scratch memory: float[ceil(K/32)*32][ceil(N/256)*256]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, int N)
@@ -68,6 +69,7 @@ gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, 
 
 // gemm_A_shared: grid (ceil(K/32), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ((M + 127)/128)*4 <= 65535
+// arrays A[M][K], A_global[ceil(K/32)*32][ceil(M/128)*128]; A_global overlaps no other
 // A_global is scratch memory: float[ceil(K/32)*32][ceil(M/128)*128]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
@@ -95,6 +97,8 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
 
 // gemm_C: grid (ceil(N/256), ceil(M/128)), block (32, 2, 4), 24576 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays C[M][N], A_global[ceil(K/32)*32][ceil(M/128)*128], B_global[ceil(K/32)*32][ceil(N/256)*256]; C overlaps no
+//     other
 // needs N % 4 == 0, A.global aligned to 16 bytes, B.global aligned to 16 bytes, C aligned to 16 bytes
 // A_global is scratch memory: float[ceil(K/32)*32][ceil(M/128)*128]
 // B_global is scratch memory: float[ceil(K/32)*32][ceil(N/256)*256]

@@ -62,7 +62,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -197,6 +197,7 @@ static __device__ __forceinline__ void wgmma_m64n128k16_trans_f16(float* C, unsi
 
 // gemm_f16x2_tops: grid (ceil(((N + 3)/4)/64), ceil(K/64)), block (64)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(K/64) <= 65535
+// arrays B[K][N], tops[ceil(K/64)][N]; tops overlaps no other
 // needs N % 4 == 0, B aligned to 16 bytes, tops aligned to 16 bytes
 // tops is scratch memory: float[ceil(K/64)][N]
 extern "C" __global__ void __launch_bounds__(64)
@@ -242,6 +243,7 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
 
 // gemm_f16x2_top: grid (ceil(N/64)), block (64)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays top[N], tops[ceil(K/64)][N]; top overlaps no other
 // top is scratch memory: float[N]
 // tops is scratch memory: float[ceil(K/64)][N]
 extern "C" __global__ void __launch_bounds__(64)
@@ -264,6 +266,7 @@ gemm_f16x2_top(float* __restrict__ top, const float* __restrict__ tops, int K, i
 
 // gemm_f16x2_lanes: grid (M), block (32, 8), 32 bytes of shared memory
 // for R[2, M, K], arrays of fewer than 2^31 - 2^20 elements
+// arrays A[M][K], most[M], R[2][M][K]; most and R overlap no other
 // needs K % 4 == 0, A aligned to 16 bytes, R aligned to 8 bytes
 // most is scratch memory: float[M]
 // R is scratch memory: __half[2][M][K]
@@ -356,6 +359,7 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 
 // gemm_f16x2_S: grid (ceil(((N + 3)/4)/64), ceil(K/8)), block (64)
 // for S[2, K, N], arrays of fewer than 2^31 - 2^20 elements, ceil(K/8) <= 65535
+// arrays B[K][N], top[N], S[2][K][N]; S overlaps no other
 // needs N % 4 == 0, S aligned to 8 bytes, B aligned to 16 bytes, top aligned to 16 bytes
 // top is scratch memory: float[N]
 // S is scratch memory: __half[2][K][N]
@@ -417,6 +421,7 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
 
 // gemm_f16x2_P: grid (4, 33), block (128, 3), 196664 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays C[M][N], most[M], top[N], R[2][M][K], S[2][K][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, R aligned to 16 bytes, S aligned to 16 bytes, C aligned to 8 bytes
 // most is scratch memory: float[M]
 // top is scratch memory: float[N]
@@ -486,6 +491,7 @@ gemm_f16x2_P(float* __restrict__ C,
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
                                 Tf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
+                    hold<64>(&Tf[0]);
                     begin_wgmma();
 
                     // unroll(p)

@@ -1,5 +1,6 @@
 // gemm_B_global: grid (ceil(K/16), ceil(N/16)), block (16, 16)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(N/16) <= 65535
+// arrays B[K][N], B_global[N][K]; B_global overlaps no other
 // B_global is scratch memory: float[N][K]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, int N)
@@ -17,6 +18,7 @@ gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, 
 
 // gemm_C: grid (ceil(N/64), ceil(M/64)), block (8, 64), 16640 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535
+// arrays A[M][K], C[M][N], B_global[N][K]; C overlaps no other
 // B_global is scratch memory: float[N][K]
 extern "C" __global__ void __launch_bounds__(512)
 gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restrict__ B_global,

@@ -7,6 +7,7 @@ inline bool hidden(bool test)
 
 // gemm: grid (ceil(N/128), ceil(M/128)), block (16, 16), 16384 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void
 gemm(__global const float* restrict A, __global const float* restrict B, __global float* restrict C,

@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // gemm_split_part: grid (ceil(N/256), ceil(M/128), ceil(K/4096)), block (32, 2, 4), 24832 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535, ceil(K/4096) <= 65535
+// arrays A[M][K], B[K][N], part[ceil(K/4096)][M][N]; part overlaps no other
 // needs N % 4 == 0, M % 4 == 0, B aligned to 16 bytes, part aligned to 16 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
 extern "C" __global__ void __launch_bounds__(256)
@@ -259,6 +260,7 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
 
 // gemm_split_C: grid (ceil(((N + 3)/4)/64), M), block (64)
 // for arrays of fewer than 2^31 - 2^20 elements, M <= 65535
+// arrays C[M][N], part[ceil(K/4096)][M][N]; C overlaps no other
 // needs N % 4 == 0, part aligned to 16 bytes, C aligned to 16 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
 extern "C" __global__ void __launch_bounds__(64)

@@ -1,5 +1,6 @@
 // gemm: grid (ceil(N/32), ceil(M/32)), block (32, 32), 8192 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(1024)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {

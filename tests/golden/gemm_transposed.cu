@@ -50,6 +50,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // gemm_A_shared: grid (ceil(K/32), ceil(M/32)), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays A[M][K], A_global[K][M]; A_global overlaps no other
 // A_global is scratch memory: float[K][M]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
@@ -94,6 +95,7 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
 
 // gemm_C: grid (ceil(N/256), ceil(M/128)), block (32, 2, 4), 24576 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays B[K][N], C[M][N], A_global[K][M]; C overlaps no other
 // needs M % 4 == 0, N % 4 == 0, A.global aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_global is scratch memory: float[K][M]
 extern "C" __global__ void __launch_bounds__(256)

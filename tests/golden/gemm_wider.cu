@@ -10,6 +10,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 
 // gemm: grid (ceil(N/32), ceil(M/32)), block (8, 32), 8192 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)

@@ -74,6 +74,7 @@ static __device__ __forceinline__ void mma_m16n8k16_f16(float* C, const void* A,
 // hconv: grid (ceil(W/8)*ceil(F/64), ceil(H/8), ceil(B/2)), block (32, 2, 2), 73728 bytes of shared memory (dynamic)
 // for K[F, 3, 3, C], arrays of fewer than 2^31 - 2^20 elements, as X[B + 1, H + 11, W + 10, C + 56] and K[F + 63, 4, 3,
 //     C + 56] would have, ceil(W/8)*ceil(F/64) <= 2147483647, ceil(H/8) <= 65535, ceil(B/2) <= 65535
+// arrays X[B][H][W][C], K[F][3][3][C], Y[B][H][W][F]; Y overlaps no other
 // needs C % 8 == 0, F % 2 == 0, X aligned to 16 bytes, K aligned to 16 bytes, Y aligned to 4 bytes
 extern "C" __global__ void __launch_bounds__(128)
 hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __restrict__ Y,

@@ -41,7 +41,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -197,6 +197,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_f16(void* D, const v
 // hconv: grid (ceil(W/8)*ceil(F/64), ceil(H/8), ceil(B/2)), block (288), 114752 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(W/8)*ceil(F/64) <= 2147483647, ceil(H/8) <= 65535, ceil(B/2) <=
 //     65535
+// arrays X[B][H][W][C], K[F][3][3][C], Y[B][H][W][F]; Y overlaps no other
 // needs C % 8 == 0, F % 8 == 0, X aligned to 16 bytes, K aligned to 16 bytes, Y aligned to 16 bytes
 // X_map describes X: FLOAT16, dimensions (C, W, H, B), strides (2*C, 2*C*W, 2*C*W*H), box (64, 8, 8, 2), swizzle 128B
 // K_map describes K: FLOAT16, dimensions (C, 3, 3, F), strides (2*C, 6*C, 18*C), box (64, 1, 1, 64), swizzle 128B
@@ -248,6 +249,8 @@ hconv(const __grid_constant__ TensorMap X_map,
                     Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
 
         for (int co = 0; co < (C + 63) / 64; ++co) {
+            hold<32>(&Pf[0]);
+
             // collapse(r, s) -> q
             // pipeline(q, STAGES)
             // specialize(q, overlap=1)

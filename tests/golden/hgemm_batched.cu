@@ -35,7 +35,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -207,6 +207,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 
 // hgemm_batched: grid (ceil(N/128), 2*ceil(M/128)), block (128, 3), 229472 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, 2*ceil(M/128) <= 65535
+// arrays A[Z][M][K], B[Z][K][N], C[Z][M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M, Z), strides (2*K, 2*K*M), box (64, 128, 1), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K, Z), strides (2*N, 2*N*K), box (64, 64, 1), swizzle 128B
@@ -263,6 +264,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+            hold<128>(&Pf[0][0]);
 
             if (w >= 1) {
                 take_turn<256>(w);  // the operands of the tile before have arrived

@@ -34,7 +34,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -202,6 +202,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 
 // hgemm: grid (ceil(N/256), ceil(M/128)), block (288), 213056 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
 // B_map describes B: BFLOAT16, dimensions (N, K), strides (2*N), box (64, 64), swizzle 128B
@@ -255,6 +256,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         for (int ko = 0; ko < (K + 63) / 64; ++ko) {
             wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
+            hold<128>(&Pf[0]);
             begin_wgmma();
 
             // tile(ki, KI) -> fk, kk

@@ -68,6 +68,7 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32_rz(float* C, const float
 // hgemm_tf32_rz: grid (ceil(N/128), ceil(M/256)), block (32, 2, 4), 150528 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, as A[M + 255, K + 92] and B[K + 95, N + 124] would have, ceil(M/256)
 //     <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,

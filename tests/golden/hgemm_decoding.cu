@@ -39,7 +39,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -168,6 +168,7 @@ static __device__ __forceinline__ void wgmma_m64n128k16_trans_bf16(float* C, uns
 
 // hgemm_part: grid (ceil(N/128), ceil(M/64), ceil(K/4096)), block (160), 196736 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535, ceil(K/4096) <= 65535
+// arrays A[M][K], B[K][N], part[ceil(K/4096)][M][N]; part overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, part aligned to 8 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 64), swizzle 128B
@@ -212,6 +213,8 @@ hgemm_part(float* __restrict__ part,
                 #pragma unroll
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+        hold<64>(&Pf[0]);
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
@@ -291,6 +294,7 @@ hgemm_part(float* __restrict__ part,
 
 // hgemm_P: grid (ceil(((N + 3)/4)/64), M), block (64)
 // for arrays of fewer than 2^31 - 2^20 elements, M <= 65535
+// arrays C[M][N], part[ceil(K/4096)][M][N]; C overlaps no other
 // needs N % 4 == 0, part aligned to 16 bytes, C aligned to 8 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
 extern "C" __global__ void __launch_bounds__(64)

@@ -16,6 +16,7 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 
 // hgemm: grid (ceil(N/32), ceil(M/64)), block (32, 4, 4)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs N % 2 == 0, C aligned to 4 bytes
 extern "C" __global__ void __launch_bounds__(512)
 hgemm(const __nv_bfloat16* __restrict__ A,

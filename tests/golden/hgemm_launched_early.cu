@@ -41,7 +41,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -214,6 +214,7 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
 
 // hgemm: grid (ceil(N/128), ceil(M/64)), block (160), 213120 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/64) <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 64), swizzle 128B
@@ -265,6 +266,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 #pragma unroll
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+        hold<64>(&Pf[0]);
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)

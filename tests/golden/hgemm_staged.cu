@@ -85,6 +85,7 @@ static __device__ __forceinline__ void stmatrix_c_bf16(void* D, const void* S)
 // hgemm: grid (ceil(N/128), ceil(M/256)), block (32, 2, 4), 212992 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, as A[M + 255, K + 184] and B[K + 191, N + 120] would have, ceil(M/256)
 //     <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 hgemm(const __nv_bfloat16* __restrict__ A,

@@ -82,6 +82,7 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32(float* C, const float* A
 
 // hgemm_tf32_stored_R: grid (ceil(((K + 31)/32)/8), ((M + 255)/256)*64), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements, ((M + 255)/256)*64 <= 65535
+// arrays A[M][K], R[ceil(M/256)*256][ceil(K/32)*32]; R overlaps no other
 // R is scratch memory: float[ceil(M/256)*256][ceil(K/32)*32]
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_R(const float* __restrict__ A, float* __restrict__ R, int M, int K)
@@ -99,6 +100,7 @@ hgemm_tf32_stored_R(const float* __restrict__ A, float* __restrict__ R, int M, i
 
 // hgemm_tf32_stored_S: grid (((N + 127)/128)*4, ceil(K/32)), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(K/32) <= 65535
+// arrays B[K][N], S[ceil(N/128)*128][ceil(K/32)*32]; S overlaps no other
 // S is scratch memory: float[ceil(N/128)*128][ceil(K/32)*32]
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_S(const float* __restrict__ B, float* __restrict__ S, int K, int N)
@@ -125,6 +127,7 @@ hgemm_tf32_stored_S(const float* __restrict__ B, float* __restrict__ S, int K, i
 
 // hgemm_tf32_stored_C: grid (ceil(N/128), ceil(M/256)), block (32, 2, 4), 147456 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/256) <= 65535
+// arrays C[M][N], R[ceil(M/256)*256][ceil(K/32)*32], S[ceil(N/128)*128][ceil(K/32)*32]; C overlaps no other
 // needs N % 2 == 0, R aligned to 16 bytes, S aligned to 16 bytes, C aligned to 8 bytes
 // R is scratch memory: float[ceil(M/256)*256][ceil(K/32)*32]
 // S is scratch memory: float[ceil(N/128)*128][ceil(K/32)*32]

@@ -39,6 +39,7 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A
 // hgemm: grid (ceil(N/128), ceil(M/128)), block (32, 2, 2), 32768 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, as A[M + 127, K + 56] and B[K + 63, N + 120] would have, ceil(M/128)
 //     <= 65535
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 4 bytes
 extern "C" __global__ void __launch_bounds__(128)
 hgemm(const __nv_bfloat16* __restrict__ A,

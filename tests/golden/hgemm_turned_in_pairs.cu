@@ -20,7 +20,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -169,6 +169,7 @@ static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* 
 
 // hgemm_tf32_rz: grid (8, 16), block (128, 3), 196672 bytes of shared memory (dynamic)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 256), swizzle 128B
 // B_map describes B: FLOAT32, dimensions (N, K), strides (4*N), box (32, 32), swizzle 128B
@@ -241,6 +242,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                                             + (((lane / 4) % 8) % 4) * 2
                                             + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
+                    hold<128>(&Cf[0]);
+                    hold<16>(&Bf[0][0]);
                     begin_wgmma();
 
                     #pragma unroll

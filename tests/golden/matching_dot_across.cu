@@ -44,6 +44,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 
 // matching_dot_B_global: grid (ceil(M/8)), block (8, 128)
 // for B[M, 128], arrays of fewer than 2^31 - 2^20 elements
+// arrays B[M][128], B_global[128][M]; B_global overlaps no other
 // B_global is scratch memory: float[128][M]
 extern "C" __global__ void __launch_bounds__(1024)
 matching_dot_B_global(const float* __restrict__ B, float* __restrict__ B_global, int M)
@@ -58,6 +59,7 @@ matching_dot_B_global(const float* __restrict__ B, float* __restrict__ B_global,
 
 // matching_dot_norm: grid (ceil(M/128)), block (128)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays norm[M], B_global[128][M]; norm overlaps no other
 // norm is scratch memory: float[M]
 // B_global is scratch memory: float[128][M]
 extern "C" __global__ void __launch_bounds__(128)
@@ -76,6 +78,7 @@ matching_dot_norm(float* __restrict__ norm, const float* __restrict__ B_global, 
 
 // matching_dot_best: grid (ceil(N/128)), block (32, 4, 2), 116736 bytes of shared memory (dynamic)
 // for A[N, 128], best[4, 4, N], best.best[4, 4, N], arrays of fewer than 2^31 - 2^20 elements
+// arrays A[N][128], norm[M], best[4][4][N], best_best[4][4][N], B_global[128][M]; best and best_best overlap no other
 // needs M % 4 == 0, N % 4 == 0, B.global aligned to 16 bytes
 // norm is scratch memory: float[M]
 // B_global is scratch memory: float[128][M]
@@ -363,6 +366,7 @@ matching_dot_best(const float* __restrict__ A,
 
 // matching_dot_nearest: grid (ceil(N/128)), block (128)
 // for best[4, 4, N], best.best[4, 4, N], arrays of fewer than 2^31 - 2^20 elements
+// arrays nearest[N], best[4][4][N], best_best[4][4][N]; nearest overlaps no other
 // best is scratch memory: int[4][4][N]
 // best_best is scratch memory: float[4][4][N]
 extern "C" __global__ void __launch_bounds__(128)

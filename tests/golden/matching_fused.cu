@@ -4,6 +4,7 @@
 
 // matching: grid (ceil(N/128)), block (128)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays A[N][D], B[M][D], nearest[N]; nearest overlaps no other
 extern "C" __global__ void __launch_bounds__(128)
 matching(const float* __restrict__ A, const float* __restrict__ B, int* __restrict__ nearest,
          int N, int D, int M)

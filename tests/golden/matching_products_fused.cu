@@ -38,7 +38,7 @@ __device__ __forceinline__ void complete_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -174,6 +174,7 @@ static __device__ __forceinline__ void wgmma_m64n256k16_f16(float* C, unsigned l
 
 // matching_f16_norm: grid (ceil(M/128)), block (128)
 // for B[M, 128], arrays of fewer than 2^31 - 2^20 elements
+// arrays B[M][128], norm[M]; norm overlaps no other
 // needs B aligned to 8 bytes
 // norm is scratch memory: float[M]
 extern "C" __global__ void __launch_bounds__(128)
@@ -210,6 +211,7 @@ matching_f16_norm(const __half* __restrict__ B, float* __restrict__ norm, int M)
 
 // matching_f16_best: grid (ceil(N/128)), block (288), 196696 bytes of shared memory (dynamic)
 // for A[N, 128], best[4, N], best.best[4, N], arrays of fewer than 2^31 - 2^20 elements
+// arrays A[N][128], B[M][128], norm[M], best[4][N], best_best[4][N]; best and best_best overlap no other
 // needs B aligned to 16 bytes, A aligned to 16 bytes
 // norm is scratch memory: float[M]
 // best is scratch memory: int[4][N]
@@ -301,6 +303,7 @@ matching_f16_best(const __half* __restrict__ A,
             for (int ko = 0; ko < 2; ++ko) {
                 wait_barrier(&filled[slot], phase);  // Bs has arrived
 
+                hold<128>(&Pf[0]);
                 begin_wgmma();
 
                 // tile(ki, KI) -> fk, kk
@@ -398,6 +401,7 @@ matching_f16_best(const __half* __restrict__ A,
 
 // matching_f16_nearest: grid (ceil(N/128)), block (128)
 // for best[4, N], best.best[4, N], arrays of fewer than 2^31 - 2^20 elements
+// arrays nearest[N], best[4][N], best_best[4][N]; nearest overlaps no other
 // best is scratch memory: int[4][N]
 // best_best is scratch memory: float[4][N]
 extern "C" __global__ void __launch_bounds__(128)

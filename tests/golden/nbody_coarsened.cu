@@ -1,5 +1,6 @@
 // nbody: grid (ceil(N/1024)), block (512), 8192 bytes of shared memory
 // for P[N, 3], F[N, 3], arrays of fewer than 2^31 - 2^20 elements
+// arrays P[N][3], m[N], F[N][3]; F overlaps no other
 extern "C" __global__ void __launch_bounds__(512)
 nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restrict__ F, int N)
 {

@@ -1,5 +1,6 @@
 // nbody_part: grid (ceil(N/512), ceil(N/2048)), block (128), 4096 bytes of shared memory
 // for P[N, 3], part[(N + 2047)/2048, N, 3], arrays of fewer than 2^31 - 2^20 elements, ceil(N/2048) <= 65535
+// arrays P[N][3], m[N], part[ceil(N/2048)][N][3]; part overlaps no other
 // part is scratch memory: float[ceil(N/2048)][N][3]
 extern "C" __global__ void __launch_bounds__(128)
 nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __restrict__ part, int N)
@@ -138,6 +139,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
 // nbody_F: grid (ceil(N/256)), block (256)
 // for F[N, 3], part[(N + 2047)/2048, N, 3], arrays of fewer than 2^31 - 2^20 elements
+// arrays F[N][3], part[ceil(N/2048)][N][3]; F overlaps no other
 // part is scratch memory: float[ceil(N/2048)][N][3]
 extern "C" __global__ void __launch_bounds__(256)
 nbody_F(float* __restrict__ F, const float* __restrict__ part, int N)

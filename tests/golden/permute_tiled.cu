@@ -1,5 +1,6 @@
 // permute: grid (ceil(D/64), B, A), block (64, 4), 16640 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, B <= 65535, A <= 65535
+// arrays X[A][B][C][D], Y[D][B][A][C]; Y overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C, int D)
 {

@@ -16,6 +16,7 @@ inline void argmax_of_float_int_lanes(__local float *terms, __local int *places,
 
 // row_argmax: grid (ceil(M/8)), block (32, 8)
 // for X[M, 1024], arrays of fewer than 2^31 - 2^20 elements
+// arrays X[M][1024], at[M]; at overlaps no other
 // needs X aligned to 16 bytes
 __kernel __attribute__((reqd_work_group_size(32, 8, 1))) void
 row_argmax(__global const float* restrict X, __global int* restrict at, int M)

@@ -27,6 +27,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 
 // row_argmax: grid (ceil(M/8)), block (32, 8)
 // for X[M, 1024], arrays of fewer than 2^31 - 2^20 elements
+// arrays X[M][1024], at[M]; at overlaps no other
 // needs X aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)

@@ -11,6 +11,7 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
 
 // row_sum: grid (M), block (32, 4), 16 bytes of shared memory
 // for X[M, 1024], arrays of fewer than 2^31 - 2^20 elements
+// arrays X[M][1024], y[M]; y overlaps no other
 // needs X aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(128)
 row_sum(const float* __restrict__ X, float* __restrict__ y)

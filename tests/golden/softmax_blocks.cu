@@ -45,6 +45,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 
 // softmax: grid (M), block (32, 4), 32 bytes of shared memory
 // for X[M, 1024], Y[M, 1024], arrays of fewer than 2^31 - 2^20 elements
+// arrays X[M][1024], Y[M][1024]; Y overlaps no other
 // needs X aligned to 16 bytes, Y aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(128)
 softmax(const float* __restrict__ X, float* __restrict__ Y)

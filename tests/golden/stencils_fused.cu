@@ -1,5 +1,6 @@
 // stencils: grid (ceil(N/32), ceil(M/8)), block (32, 8), 3088 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/8) <= 65535
+// arrays A[M][N], C[M][N]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
 {

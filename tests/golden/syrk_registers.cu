@@ -1,5 +1,6 @@
 // syrk: grid (ceil(M/128), ceil(M/128)), block (16, 16), 16384 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
+// arrays A[M][K], C[M][M]; C overlaps no other
 // needs K % 4 == 0, A aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
 syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)

@@ -1,5 +1,6 @@
 // syrk: grid (ceil(M/32), ceil(M/32)), block (32, 32), 8320 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays A[M][K], C[M][M]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(1024)
 syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 {

@@ -32,6 +32,7 @@ inline void atomic_add_float(__global float *place, float term)
 
 // total_y: grid (1), block (1)
 // for y[1], arrays of fewer than 2^31 - 2^20 elements
+// arrays y[1]
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 total_y(__global float* restrict y)
 {
@@ -40,6 +41,7 @@ total_y(__global float* restrict y)
 
 // total_pl: grid (ceil(N/65536)), block (32, 32), 128 bytes of shared memory
 // for y[1], arrays of fewer than 2^31 - 2^20 elements
+// arrays x[N], y[1]; y overlaps no other
 // needs N % 4 == 0, x aligned to 16 bytes
 __kernel __attribute__((reqd_work_group_size(32, 32, 1))) void
 total_pl(__global const float* restrict x, __global float* restrict y, int N)

@@ -20,6 +20,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 
 // total_y: grid (1), block (1)
 // for y[1], arrays of fewer than 2^31 - 2^20 elements
+// arrays y[1]
 extern "C" __global__ void __launch_bounds__(1)
 total_y(float* __restrict__ y)
 {
@@ -28,6 +29,7 @@ total_y(float* __restrict__ y)
 
 // total_pl: grid (ceil(N/65536)), block (32, 32), 128 bytes of shared memory
 // for y[1], arrays of fewer than 2^31 - 2^20 elements
+// arrays x[N], y[1]; y overlaps no other
 // needs N % 4 == 0, x aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(1024)
 total_pl(const float* __restrict__ x, float* __restrict__ y, int N)

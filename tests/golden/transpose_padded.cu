@@ -1,5 +1,6 @@
 // transpose: grid (ceil(N/32), ceil(M/32)), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// arrays X[M][N], Y[N][M]; Y overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 {

@@ -10,6 +10,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 
 // transpose: grid (ceil(M/64), ceil(N/64)), block (16, 32), 16384 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(N/64) <= 65535
+// arrays X[M][N], Y[N][M]; Y overlaps no other
 // needs N % 4 == 0, M % 4 == 0, X aligned to 16 bytes, Y aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(512)
 transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)

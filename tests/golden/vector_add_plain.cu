@@ -1,5 +1,6 @@
 // vector_add: grid (ceil(N/256)), block (256)
 // for arrays of fewer than 2^31 - 2^20 elements
+// arrays A[N], B[N], C[N]; C overlaps no other
 extern "C" __global__ void __launch_bounds__(256)
 vector_add(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int N)
 {

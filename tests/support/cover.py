@@ -6,6 +6,7 @@ a long test computes them again (tests/35_schedule/test_stock_cover.py, which wr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,12 @@ def greedy_cover() -> list[tuple[str, str]]:
         chosen.append(max(has, key=lambda case: (len(has[case] & missing), -size[case])))
         missing -= has[chosen[-1]]
     return chosen
+
+
+def first(values: Iterable[object], count: int = 1) -> list[object]:
+    """Values of a parametrized test of which the tests beyond the first ones are long."""
+    given = [each if isinstance(each, tuple) else (each,) for each in values]
+    return [pytest.param(*each, marks=() if n < count else pytest.mark.long) for n, each in enumerate(given)]
 
 
 def _listed(case: tuple[str, str]) -> pytest.ParameterSet:

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "examples/language.md", "examples/records.md", "examples/results.md", "tests/nets.md")
+DOCUMENTS = (
+    "README.md",
+    "examples/language.md",
+    "examples/records.md",
+    "examples/results.md",
+    "examples/trust.md",
+    "tests/nets.md",
+)
 # The chapters of the course are run as notebooks (tests/68_course), and held to the same in what they name.
 TEXTS = (*DOCUMENTS, *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "examples/course").glob("*.md")))
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from time import sleep
+from pathlib import Path
+from time import sleep, time_ns
 
 from tilegen.backends import text_versions
 from tilegen.tune import child
@@ -57,10 +58,11 @@ def serve(what: str) -> object:
     """What a child does with requests that are words."""
     match what:
         case "sleep":
-            sleep(60)
+            (Path(os.environ["ASLEEP"]) / f"{time_ns()}.asleep").touch()
+            sleep(3600)
         case "take":
             held.append(bytearray(os.urandom(1)) * 10**9)
-            sleep(60)
+            sleep(3600)
         case "end":
             os.write(2, b"I have had enough\n")
             os._exit(3)

@@ -7,7 +7,7 @@ import signal
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import wait
-from time import monotonic
+from time import monotonic, sleep
 
 
 class TookTooLong(Exception):
@@ -28,6 +28,14 @@ def within(seconds):
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def wait_until(condition):
+    """Returns when the condition holds: within ten minutes, for a machine may be slow or have other work."""
+    end = monotonic() + 600
+    while not condition():
+        assert monotonic() < end, "it has not come to this in ten minutes"
+        sleep(0.05)
 
 
 def run_jobs(function, jobs, processes, *, seconds, split=lambda job: (), end=math.inf, clock=monotonic):

@@ -148,8 +148,10 @@ def parse_sass(listing: str) -> dict[str, Listing]:
 def parse_ptx(listing: str) -> dict[str, Listing]:
     """The kernels of a PTX text."""
     found = {}
-    for match in re.finditer(r"\.entry (\w+)\(.*?^\{(.*?)^\}", listing, flags=re.M | re.S):
-        name, body = match.groups()
+    for part in re.split(r"\.entry ", listing)[1:]:
+        name, body = part.partition("(")[0], part[part.index("\n{") :]
+        # Inline assembly has scopes, and several instructions on a line.
+        body = re.sub(r";[ \t]*(?=\S)", ";\n", re.sub(r"^\s*\{", "", body, flags=re.M))
         found[name] = _parse_listing(
             name, "ptx", body, r"(\$L_\w+):", r"^\s*((?:@!?%p\d+\s+)?[a-z].*?)\s*;", _PTX_KINDS
         )

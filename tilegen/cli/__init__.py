@@ -54,7 +54,6 @@ def load_commands() -> click.Group:
         plot,
         profile,
         prove,
-        record_table,
         replay,
         report,
         tune,

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import Finite, parse_point
 from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.interrupt import INTERRUPTED
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.request import Request, select
-from tilegen.cli.rows import Entry, records_of, to_json
+from tilegen.cli.rows import Entry, records_of, run_comparison, to_json
 from tilegen.cli.tuned import tuned_row
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
-from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -117,21 +115,12 @@ class _Sweep:
             printing.comparison(printing.console(), self.results[-1])
 
     def _compare_at(self, sizes: Mapping[str, int]) -> Comparison:
-        from tilegen.lab.compare import ComparisonRun
-
         entries = {name: entry for name, entry in self._entries.items() if entry.file != self._tuned}
         if self._tuned:
             row = tuned_row(self._tuned, next(iter(entries.values())), sizes, self._runs_on)
             entries, self._entries = entries | row, {**self._entries, **row}
-        trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
-        with printing.progress() as progress:
-            run = ComparisonRun(trees, self._runs_on, sizes, progress, **self._options)
-            printing.print_note(run.outlook)
-            try:
-                run_interruptibly(run.run)
-            except KeyboardInterrupt:
-                self.stopped = True
-        return run.result()
+        result, self.stopped = run_comparison(entries, self._runs_on, sizes, **self._options)
+        return result
 
     def records(self) -> list[RunRecord]:
         return [record for result in self.results for record in records_of(result, self._entries, self._runs_on)]
@@ -143,10 +132,6 @@ class _Sweep:
             first["rows"] = [row for each in (first, *others) for row in each["rows"]]
             first["points"] = [each["sizes"] for each in (first, *others)]
         return {**first, "interrupted": self.stopped}
-
-
-def _tree(result: api.Scheduled | TilegenError) -> Tree | TilegenError:
-    return result if isinstance(result, TilegenError) else result.tree
 
 
 def _entries(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, Entry]:

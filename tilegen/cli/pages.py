@@ -11,6 +11,7 @@ from tilegen.cli import printing
 from tilegen.frontend.data import data_folder
 
 _LINE = 100  # characters, where no terminal has fewer
+_BOLD = re.compile(r"(`[^`]*`)|\*\*")  # in code two stars are a power
 _LINK = re.compile(r"`[^`]*`|\[([^]]+)\]\(([^)]+)\)")  # or code, in which nothing is one
 _WORDS = "words"  # the section with a row for each word
 
@@ -20,7 +21,7 @@ def sections() -> Mapping[str, str]:
     """The sections of the language reference, each by its title in small letters, and the other documents."""
     parts = re.split(r"^##+ (?=\w)", _document("language"), flags=re.MULTILINE)
     found = {part.partition("\n")[0].lower(): f"## {part}" for part in parts[1:]}
-    return {**found, **{name: _document(name) for name in ("records", "results")}}
+    return {**found, **{name: _document(name) for name in ("records", "results", "trust")}}
 
 
 @cache
@@ -44,7 +45,7 @@ def readable(markdown: str) -> Iterator[str]:
             yield from ("", *(f"    {line}" for line in part.splitlines()))
             continue
         part = re.sub(r"^\|[^|]*\|[^|]*\|\n(?=\|-)", "", part, flags=re.MULTILINE)  # the head of two columns
-        for paragraph in re.split(r"\n\s*\n|\n(?=- |\|)|(?<=\|)\n", _LINK.sub(_without_link, part).replace("**", "")):
+        for paragraph in re.split(r"\n\s*\n|\n(?=- |\|)|(?<=\|)\n", _LINK.sub(_without_link, _BOLD.sub(r"\1", part))):
             yield from _paragraph(" ".join(paragraph.split()), width)
 
 

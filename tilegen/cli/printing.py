@@ -185,7 +185,8 @@ def comparison(out: Console, result: Comparison) -> None:
     for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
         out.print(line, soft_wrap=True)
     if not result.on_gpu:
-        out.print(proof_note(result.device), soft_wrap=True)
+        if any(row.proof for row in result.rows):
+            out.print(proof_note(result.device), soft_wrap=True)
         for line in device_notes(result.device):
             out.print(line)
         out.print(_compiler_note(result.arch), soft_wrap=True)

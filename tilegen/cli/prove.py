@@ -22,7 +22,7 @@ from tilegen.proof import Obligation, Proof
 # obligation -> what it states, for every size that the kernel admits
 MEANING = {
     "derived": "reductions in parts or whole tiles and values computed at loops are those of the kernel as written",
-    "text": "tests, loops, barriers and accesses as printed are an ordinary program again",
+    "text": "tests, loops, barriers and accesses of a thread are an ordinary program again",
     "coverage": "each instance of each statement runs exactly once",
     "order": "no dependence is reversed",
     "bounds": "every global, shared and register access is inside its buffer",
@@ -43,7 +43,7 @@ MEANING = {
 @shared_arguments
 @size_option("K=64 ...", "Sizes to fix as constants.")
 def prove_command(request: Request) -> int:
-    """Prove that what is printed for a schedule is the kernel, for all sizes."""
+    """Prove that the program that a schedule's text is printed from is the kernel, for all sizes."""
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
     with printing.progress() as progress:
@@ -96,6 +96,7 @@ def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
     if len(found) == 1:
         ((name, proofs),) = found.items()
         out.print(f"{_verdict(proofs)}, in {times[name]:.0f} ms")
+    out.print("This is of the programs that the texts are printed from: tilegen help trust says what is trusted.")
 
 
 def _overview(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> Table:

@@ -1,27 +1,28 @@
-"""The command replay: the schedules of records, run again from the records alone."""
+"""The commands records and replay: what is in a file of records, and its schedules run again from that alone."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
-from tilegen.cli.output import JSON, check_output
-from tilegen.cli.request import Attempt
-from tilegen.cli.rows import Entry, records_of
+from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.output import JSON, METADATA, RESULTS, check_output, write
+from tilegen.cli.rows import Entry, entry_of, records_of, run_comparison
 from tilegen.cli.streams import read_input
 from tilegen.cli.trust import trust_lines
-from tilegen.errors import TilegenError, join_errors
+from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.frontend.files import read_text
-from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -49,13 +50,12 @@ def replay_command(
     FILE is what `compare --json` wrote, or lines of records. The texts of kernel and schedules are those in it.
     """
     from tilegen.backends.devices import engine
-    from tilegen.lab.record_files import read_records
-    from tilegen.lab.records import to_dict
+    from tilegen.lab.records import read_records, to_dict
     from tilegen.lab.replay import choose, require_device
 
     check_output(json_file, JSON)
     recorded = read_records(read_file_or_input(file), file)
-    entries = [(record, _entry(record)) for record in choose(recorded, names, best)]
+    entries = [(record, entry_of(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
     rivals = [each for each in recorded if each.text is None]
     for record, _ in entries:
@@ -106,47 +106,19 @@ def _run_again(
 
     Raises a TilegenError where no schedule of the group can be applied any more.
     """
-    from tilegen.lab.compare import ComparisonRun
     from tilegen.lab.replay import find_pair, machine_of
 
     first, kernel = group[0][0], group[0][1].attempt.kernel.ir
     entries = {record.name: entry for record, entry in group}
-    trees = {name: _tree(entry.attempt.result) for name, entry in entries.items()}
-    errors = [each for each in trees.values() if isinstance(each, TilegenError)]
-    if len(errors) == len(trees):
+    errors = [each.attempt.result for each in entries.values() if isinstance(each.attempt.result, TilegenError)]
+    if len(errors) == len(entries):
         raise join_errors(errors)
     sizes = {name: value for name, value in first.sizes.items() if name in kernel.sizes}
-    machine, stopped = machine_of(first), False
-    with printing.progress() as progress:
-        options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine}
-        run = ComparisonRun(trees, runs_on, sizes, progress, **options)
-        printing.print_note(run.outlook)
-        try:
-            run_interruptibly(run.run)
-        except KeyboardInterrupt:
-            stopped = True
-    result = run.result()
+    options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine_of(first)}
+    result, stopped = run_comparison(entries, runs_on, sizes, **options)
     now = {record.name: record for record in records_of(result, entries, runs_on)}
     same = [each for each in rivals if each.name in now and _way_of(each) == _way_of(first)]
     return [find_pair(then, now[then.name]) for then in (*(record for record, _ in group), *same)], result, stopped
-
-
-def _tree(result: api.Scheduled | TilegenError) -> Tree | TilegenError:
-    return result if isinstance(result, TilegenError) else result.tree
-
-
-def _entry(record: RunRecord) -> Entry:
-    """A row of the record's own text. Raises TilegenError where that has no such kernel any more."""
-    assert record.text is not None
-    file = api.from_text(record.text, f"<record of {record.name}>", cache=False)
-    kernel = file.kernel(record.kernel, **record.constants)
-    result: api.Scheduled | TilegenError
-    try:
-        result = kernel.schedule(record.schedule, **record.parameters)
-    except TilegenError as error:
-        result = error
-    attempt = Attempt(record.schedule or "unscheduled", dict(record.parameters), kernel, result)
-    return Entry(record.file or record.name, file.source.name, attempt)
 
 
 # -- what is shown
@@ -177,6 +149,9 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
 
 
 def _table(found: Sequence[Replayed]) -> Table:
+    from tilegen.lab.replay import time_of
+    from tilegen.lab.timing import cells_of_time
+
     table = Table(header_style="bold")
     table.add_column("record")
     for name in ("ms then", "p20..p80", "ms now", "p20..p80", "now / then"):
@@ -185,15 +160,9 @@ def _table(found: Sequence[Replayed]) -> Table:
     for each in found:
         ratio = "" if each.ratio is None else f"{each.ratio:.3f}"
         what = "; ".join(filter(None, [each.verdict, *each.changes])) or "nothing"
-        table.add_row(each.then.name, *_times(each.then), *_times(each.now), ratio, what)
+        times = (cells_of_time(time_of(record), None)[:2] for record in (each.then, each.now))
+        table.add_row(each.then.name, *chain(*times), ratio, what)
     return table
-
-
-def _times(record: RunRecord) -> tuple[str, str]:
-    from tilegen.lab.replay import time_of
-
-    time = time_of(record)
-    return ("", "") if time is None else (f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}")
 
 
 def _to_json(each: Replayed) -> dict[str, object]:
@@ -207,3 +176,63 @@ def _to_json(each: Replayed) -> dict[str, object]:
         "changes": list(each.changes),
         "surroundings": list(find_surroundings(each.then, each.now)),
     }
+
+
+# -- the command records
+
+
+@tilegen.command("records")
+@click.argument("file")
+@click.option("--best", type=click.IntRange(1), metavar="N", help="The N fastest alone.")
+@click.option(
+    "--t4", metavar="F", help="All of them in the format T4, which Kernel Tuner writes, into F; - for output."
+)
+@click.option("--t4-metadata", metavar="F", help="Hardware and software in the format T4 into F; - for output.")
+def records_command(file: str, best: int | None, t4: str | None, t4_metadata: str | None) -> int:
+    """Show the records of FILE: outcomes, times with their spreads, and what speaks against them."""
+    from tilegen.lab import t4 as formats
+    from tilegen.lab.records import read_records
+
+    wanted = ((t4, RESULTS, formats.t4_results), (t4_metadata, METADATA, formats.t4_metadata))
+    for path, kind, _ in wanted:
+        check_output(path, kind)
+    if t4 == t4_metadata == "-":
+        raise UsageError("standard output takes one of --t4 and --t4-metadata")
+    found = read_records(read_file_or_input(file), file)
+    for path, kind, make in wanted:
+        if path:
+            write(json.dumps(make(found), indent=2) + "\n", path, kind)
+    if not (t4 or t4_metadata):
+        _show_records(found, best)
+    return 0
+
+
+def _show_records(found: Sequence[RunRecord], best: int | None) -> None:
+    from tilegen.report.comparison import record_table
+
+    shown = list(found)
+    if best:
+        shown = sorted((each for each in found if each.milliseconds), key=lambda each: each.milliseconds or 0.0)[:best]
+    out, told = printing.console(), record_table(shown)
+    table = Table(header_style="bold")
+    heads = [head for head in told.heads if head]  # the last one, of remarks, has none: these stand below
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("name", "outcome", "proof") else "right")
+    for row in told.rows:
+        table.add_row(*map(Text, row[: len(heads)]))
+    several = len({_sizes_of(each) for each in shown}) > 1
+    places = [f" at {_sizes_of(each)}" if several else "" for each in shown]
+    rows = zip(told.rows, places, strict=True)
+    remarks = [f"{row[0]}{place}: {row[-1]}" for row, place in rows if len(heads) < len(row) and row[-1]]
+    first, sizes = found[0], _sizes_of(found[0])
+    device = f"  on {first.device.name}" if first.device else ""
+    out.print(f"{first.kernel}  {sizes}{device}, {first.date}", style="bold")
+    out.print(table)
+    counts = Counter(each.outcome for each in found)
+    out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    for line in (*remarks, *told.notes):
+        out.print(line, soft_wrap=True)
+
+
+def _sizes_of(record: RunRecord) -> str:
+    return " ".join(f"{name}={value}" for name, value in record.sizes.items())

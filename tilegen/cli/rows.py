@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilegen import api
+from tilegen.cli import printing
+from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.records import command_line
 from tilegen.cli.request import Attempt
 from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Tree
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -29,6 +32,41 @@ class Entry:
     def applied(self) -> api.Scheduled | None:
         """None where it cannot be applied."""
         return None if isinstance(self.attempt.result, TilegenError) else self.attempt.result
+
+    @property
+    def tree(self) -> Tree | TilegenError:
+        """The tree, or why there is none."""
+        return self.attempt.result if isinstance(self.attempt.result, TilegenError) else self.attempt.result.tree
+
+
+def entry_of(record: RunRecord, file: str | None = None) -> Entry:
+    """A row of a record's own text. Raises TilegenError where that has no such kernel any more."""
+    own = api.from_text(record.text or "", f"<record of {record.name}>", cache=False)
+    kernel = own.kernel(record.kernel, **record.constants)
+    result: api.Scheduled | TilegenError
+    try:
+        result = kernel.schedule(record.schedule, **record.parameters)
+    except TilegenError as error:
+        result = error
+    attempt = Attempt(record.schedule or "unscheduled", dict(record.parameters), kernel, result)
+    return Entry(file or record.file or record.name, own.source.name, attempt)
+
+
+def run_comparison(
+    entries: Mapping[str, Entry], runs_on: Engine, sizes: Mapping[str, int], **options: Any
+) -> tuple[Comparison, bool]:
+    """The comparison of the rows, and whether someone has interrupted it; `options` are those of a ComparisonRun."""
+    from tilegen.lab.compare import ComparisonRun
+
+    stopped = False
+    with printing.progress() as progress:
+        run = ComparisonRun({n: each.tree for n, each in entries.items()}, runs_on, sizes, progress, **options)
+        printing.print_note(run.outlook)
+        try:
+            run_interruptibly(run.run)
+        except KeyboardInterrupt:
+            stopped = True
+    return run.result(), stopped
 
 
 def to_json(result: Comparison, entries: Mapping[str, Entry], runs_on: Engine) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilegen import api
-from tilegen.cli.request import Attempt
-from tilegen.cli.rows import Entry
+from tilegen.cli.rows import Entry, entry_of
 from tilegen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,10 +30,7 @@ def tuned_row(path: str, beside: Entry, given: Mapping[str, int], runs_on: Engin
         there = dict.fromkeys(f"{_sizes_text(r.sizes)} on {r.device.name}" for r in records if r.device)
         notes = (f"it has {'; '.join(there)}",)
         raise UsageError(f"{path} has no time at {_sizes_text(sizes)} on {runs_on.name}", notes=notes)
-    own = api.from_text(found.text or "", f"<record of {found.name}>", cache=False)
-    recorded = own.kernel(found.kernel, **found.constants)
-    applied = recorded.schedule(found.schedule, **found.parameters)
-    return {f"tuned: {found.name}": Entry(path, path, Attempt(applied.core.name, {}, recorded, applied))}
+    return {f"tuned: {found.name}": entry_of(found, path)}
 
 
 def _sizes_text(sizes: Mapping[str, int]) -> str:

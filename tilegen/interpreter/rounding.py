@@ -48,11 +48,12 @@ _LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 
 _LARGEST |= dict.fromkeys(BYTE_FLOATS, float("inf"))
 
 _ULPS = {
-    "/": 2.5, "sqrt": 3, "rsqrt": 2, "exp": 3, "exp2": 3, "log": 3, "log2": 3, "sin": 4, "cos": 4, "tan": 5,
-    "asin": 4, "acos": 4, "atan": 5, "atan2": 6, "sinh": 4, "cosh": 4, "tanh": 5, "erf": 16, "pow": 16,
+    "/": 2.5, "sqrt": 3, "rsqrt": 2, "exp": 3, "exp2": 3, "expm1": 3, "log": 3, "log1p": 2, "log2": 3,
+    "sin": 4, "cos": 4, "tan": 5, "asin": 4, "acos": 4, "atan": 5, "atan2": 6, "sinh": 4, "cosh": 4, "tanh": 5,
+    "erf": 16, "pow": 16,
 }  # fmt: skip
 # What can be too large for float64, of arguments that are not.
-_GROWING = ("+", "-", "*", "/", "exp", "exp2", "sinh", "cosh", "pow")
+_GROWING = ("+", "-", "*", "/", "exp", "exp2", "expm1", "sinh", "cosh", "pow")
 _BITS: dict[str, Any] = {
     "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
     "<<": np.left_shift, ">>": np.right_shift,

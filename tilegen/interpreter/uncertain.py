@@ -20,6 +20,7 @@ EXACT: Array = np.zeros(())
 # Where a function has a value; outside it is nan.
 _DOMAINS = {
     "sqrt": (0.0, math.inf), "rsqrt": (0.0, math.inf), "log": (0.0, math.inf), "log2": (0.0, math.inf),
+    "log1p": (-1.0, math.inf),
     "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
 }  # fmt: skip
 
@@ -166,9 +167,9 @@ def _shorten(values: Array, bits: int = 11, added: float = 0.5) -> Array:
 
 
 _FUNCTIONS: dict[str, Any] = {
-    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "erf": _erf, "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p,
+    "log2": np.log2, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "erf": _erf, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "tf32": _shorten,
     "tf32_rz": lambda x: _shorten(x, added=0.0), "power_of_two": lambda x: _shorten(x, 1, added=0.0),
 }  # fmt: skip

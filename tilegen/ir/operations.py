@@ -10,9 +10,9 @@ from __future__ import annotations
 OPERATIONS = {
     "+": 2, "-": 2, "*": 2, "/": 2, "//": 2, "%": 2, "neg": 1, "&": 2, "|": 2, "^": 2, "<<": 2, ">>": 2, "~": 1,
     "<": 2, "<=": 2, ">": 2, ">=": 2, "==": 2, "!=": 2, "and": 2, "or": 2, "not": 1, "select": 3,
-    "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
-    "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1, "atan": 1,
-    "atan2": 2, "erf": 1, "pow": 2, "floor": 1, "ceil": 1, "round": 1, "fma": 3, "tf32": 1, "tf32_rz": 1,
+    "min": 2, "max": 2, "abs": 1, "sqrt": 1, "rsqrt": 1, "exp": 1, "exp2": 1, "expm1": 1, "log": 1,
+    "log1p": 1, "log2": 1, "sin": 1, "cos": 1, "tan": 1, "tanh": 1, "sinh": 1, "cosh": 1, "asin": 1, "acos": 1,
+    "atan": 1, "atan2": 2, "erf": 1, "pow": 2, "floor": 1, "ceil": 1, "round": 1, "fma": 3, "tf32": 1, "tf32_rz": 1,
     "power_of_two": 1,
 }  # fmt: skip
 

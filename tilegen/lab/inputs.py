@@ -20,7 +20,7 @@ _EXACT = {
     "power_of_two", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "&", "|", "^", "<<", ">>", "~",
 }  # fmt: skip
 # Operations that are defined for arguments above 0, or up to 1, only.
-_NARROW = {"log", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
+_NARROW = {"log", "log1p", "log2", "sqrt", "rsqrt", "pow", "asin", "acos"}
 # kind of floating-point inputs -> how they are drawn
 DRAWS: Mapping[str, Callable[[Any, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape, dtype="float32"),

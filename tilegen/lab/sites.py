@@ -32,7 +32,7 @@ from tilegen.lowering.bulk_nodes import (
     TakeTurn,
 )
 from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -272,7 +272,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release():
+            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release() | Hold():
                 pass
             case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget() | SkipSlots():
                 pass

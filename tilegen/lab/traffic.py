@@ -28,7 +28,7 @@ from tilegen.lowering.program import For, Launch
 
 SECTOR = 32  # bytes of a transaction with global memory
 # Functions that the special function unit computes, 16 a cycle and SM; the others are several instructions.
-_SPECIAL = {"rsqrt", "sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "/"}
+_SPECIAL = {"rsqrt", "sqrt", "exp", "exp2", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh", "/"}
 
 
 @dataclass(frozen=True)

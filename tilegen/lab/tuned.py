@@ -22,7 +22,7 @@ TOGETHER = "together"
 
 def read_tuned(path: str | Path) -> list[RunRecord]:
     """The records of a file that have times of a schedule. Raises UsageError where there is none."""
-    from tilegen.lab.record_files import read_records
+    from tilegen.lab.records import read_records
 
     found = [
         r

@@ -1,5 +1,6 @@
 """Instructions that run on while their lanes go on: issued one after the other, and waited for before anybody looks.
 
+    hold C
     begin wgmma
     for fk < 4
       wgmma(C, A[.. fk ..], B[.. fk ..])
@@ -22,7 +23,7 @@ from tilegen.ir.instructions import Fragment, SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
-from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.product_nodes import Begin, Complete, Hold
 from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_body
 
 Slot = TypeVar("Slot")
@@ -37,7 +38,7 @@ def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
             continue
         for batch in _independent(run):
             results, factors = (tuple(sorted(each)) for each in registers_used(batch))
-            out += (Begin(protocol), *batch, Complete(protocol, results, factors))
+            out += (Hold((*results, *factors)), Begin(protocol), *batch, Complete(protocol, results, factors))
     return tuple(out)
 
 

@@ -1,8 +1,10 @@
 """Products of a ring's loop that run on into the next iteration, which waits for its operands meanwhile.
 
+                                             hold Pf
     for ko < n                               for ko < n
       wait filled[s]                           wait filled[s]
-      begin; wgmma(Pf, As[s], Bs[s])           begin; wgmma(Pf, As[s], Bs[s])
+      hold Pf                                  begin; wgmma(Pf, As[s], Bs[s])
+      begin; wgmma(Pf, As[s], Bs[s])
       complete: Pf                             complete the earlier ones
       release emptied[s]                       if ko >= 1: release emptied[slot before s]
                                              complete: Pf
@@ -20,7 +22,7 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_body
 
 
@@ -48,7 +50,7 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 def _multiplies_slots_alone(loop: For) -> bool:
     """True if the loop does nothing but products of what it waits for."""
     match loop.body:
-        case (BulkWait(buffers=buffers), Begin(), *batch, Complete(), Release(), NextSlot()):
+        case (BulkWait(buffers=buffers), Hold(), Begin(), *batch, Complete(), Release(), NextSlot()):
             performs = [node for node in nodes(batch) if isinstance(node, Perform)]
             read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
             in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
@@ -58,8 +60,8 @@ def _multiplies_slots_alone(loop: For) -> bool:
 
 
 def _overlap(loop: For) -> tuple[Spmd, ...]:
-    """The loop with later releases, and what is left to do behind it."""
-    *before, complete, release, next_slot = loop.body
+    """The loop with later releases, and what is to do ahead of it and behind it."""
+    wait, hold, *batch, complete, release, next_slot = loop.body
     assert isinstance(complete, Complete)
     assert isinstance(release, Release)
     assert isinstance(next_slot, NextSlot)
@@ -70,7 +72,7 @@ def _overlap(loop: For) -> tuple[Spmd, ...]:
     if not (loop.extent.is_const and loop.extent.const > 0):
         last = If((Condition(loop.extent - 1),), (last,))
     earlier = replace(complete, results=(), earlier=True)
-    return (replace(loop, body=(*before, earlier, late, next_slot)), complete, last)
+    return (hold, replace(loop, body=(wait, *batch, earlier, late, next_slot)), complete, last)
 
 
 def _at(release: Release, turn: tuple[Affine, Affine]) -> Release:

@@ -21,6 +21,13 @@ class Described:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """All that is written to the register buffers by now is written here: no compiler moves it past a begin."""
+
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Begin:
     """What is computed so far in registers is there for asynchronous instructions of this `protocol`."""
 

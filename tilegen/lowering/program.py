@@ -38,7 +38,7 @@ from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
 from tilegen.lowering.launch_nodes import LaunchNode
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
 
@@ -242,7 +242,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Begin | Complete | BulkNode | StoreNode | RegisterBudget | Function | Call
+    | AsyncGroup | Combine | Perform | Hold | Begin | Complete | BulkNode | StoreNode | RegisterBudget | Function | Call
     | LaunchNode | Stmt
 )  # fmt: skip
 

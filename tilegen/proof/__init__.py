@@ -1,4 +1,7 @@
-"""The proof of what is emitted: the lowered launches against the kernel as written, for all sizes that it admits."""
+"""The proof of the lowered launches against the kernel as written, for all sizes that it admits.
+
+The text is printed from them. That the printer writes what they say is no part of it: tests read texts back.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ def _verdict_of(obligation: Obligation) -> str:
 def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[str] = ()) -> Proof:
     """Asks everything of `launches`, one version of a lowered program, that makes it the kernel.
 
-    It is read back from what is printed: tests, loops, barriers and accesses as they stand there.
+    They are read as the text has them, with the tests, loops, barriers and accesses of one thread.
 
     Args:
         kernel: the one that the launches were made from; where steps derived it, it is proven to be the kernel as

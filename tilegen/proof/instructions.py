@@ -27,9 +27,9 @@ from tilegen.ir.matching import (
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, TakeTurn
 from tilegen.lowering.memory import row_of
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
 
@@ -47,7 +47,7 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
         match node:
             case Perform():
                 out.append(_expand(node, launch))
-            case Begin() | Complete():
+            case Hold() | Begin() | Complete():
                 pass  # what is between them has been looked at
             case For():
                 _check_together(node, (node.extent,), lanes)
@@ -175,30 +175,30 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
     """Refused where an asynchronous instruction does not stand between a begin and the wait for what it computes.
 
     Between the two stand others of its protocol alone, none of which reads registers that one of them computes. So what
-    is written to the registers that they read is written before the begin, or after the wait, which has them.
+    is written to the registers that they read is written before the begin, or after the wait, which has them. The
+    compiler keeps to that: all of them are held between their last use and the begin.
     """
     waiting: Begin | None = None
     computed: set[str] = set()
     read: set[str] = set()
-    for node, behind in zip_longest(body, body[1:]):
+    held: frozenset[str] = frozenset()
+    for place, (node, behind) in enumerate(zip_longest(body, body[1:])):
         match node:
+            case Hold() if not waiting:
+                pass
             case For() if not waiting and any(isinstance(each, Complete) and each.earlier for each in node.body):
+                held = _held_ahead(body[:place])
                 waiting, computed, read = _running_on(node)
                 if not isinstance(behind, Complete):
                     raise Refused(f"nothing completes what '{node.name}' leaves running")
             case Begin():
                 if waiting:
                     raise Refused(f"'{node.protocol}' begins twice")
-                waiting, computed, read = node, set(), set()
-            case Complete(protocol, results, factors):
+                held, waiting, computed, read = _held_ahead(body[:place]), node, set(), set()
+            case Complete(protocol):
                 if waiting is None or waiting.protocol != protocol:
                     raise Refused(f"what completes '{protocol}' has no beginning")
-                if node.earlier or not computed <= set(results):
-                    raise Refused(
-                        f"nothing waits for '{min(computed - set(results), default=protocol)}' to be computed"
-                    )
-                if not read <= set(factors):
-                    raise Refused(f"nothing waits for '{min(read - set(factors))}' to be read")
+                _check_registers(node, computed, read, held)
                 waiting = None
             case _ if waiting:
                 for each in nodes((node,)):
@@ -215,6 +215,30 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
                 pass
     if waiting:
         raise Refused(f"nothing completes '{waiting.protocol}'")
+
+
+def _check_registers(node: Complete, computed: set[str], read: set[str], held: frozenset[str]) -> None:
+    """Refused where a register buffer of the products is not held ahead of their begin, or not waited for."""
+    if node.earlier or not computed <= {*node.results}:
+        name = min(computed - {*node.results}, default=node.protocol)
+        raise Refused(f"nothing waits for '{name}' to be computed")
+    if not read <= {*node.factors}:
+        raise Refused(f"nothing waits for '{min(read - {*node.factors})}' to be read")
+    if not computed | read <= held:
+        raise Refused(f"nothing holds '{min((computed | read) - held)}' ahead of what begins '{node.protocol}'")
+
+
+def _held_ahead(body: tuple[Spmd, ...]) -> frozenset[str]:
+    """The register buffers that are held at the end of `body`, and not used since then."""
+    for node in reversed(body):
+        match node:
+            case Hold(buffers):
+                return frozenset(buffers)
+            case If(body=(TakeTurn(),), orelse=()):
+                pass
+            case _:
+                break
+    return frozenset()
 
 
 def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:

@@ -114,7 +114,7 @@ def obligations(
     walls = CertainBarriers(program, stops)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
-    # Where copies are concerned, what is printed: without the tests that are missing.
+    # Where copies are concerned, what runs: without the tests that are missing.
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (

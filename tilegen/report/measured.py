@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.errors import UsageError
-from tilegen.lab.record_files import read_records
-from tilegen.lab.records import RunRecord
+from tilegen.lab.records import RunRecord, read_records
 from tilegen.lab.schemas import find_complaint
 from tilegen.lab.timing import Time
 from tilegen.lab.values import parse_json

@@ -1,4 +1,4 @@
-// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, GY=33, GX=4)
+// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, IN=bf16, OUT=bf16, GY=33, GX=4)
 // Computes small results with hgemm_launch, for each version that small sizes reach, beside plain loops.
 // It ends with 0, with 1 where a result is wrong, and with 77 where there is no GPU: then only wrong calls are tried.
 #include "hgemm_launch.h"

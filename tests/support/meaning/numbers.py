@@ -33,7 +33,10 @@ def cut_significand(x, bits):
     return math.trunc(x / unit) * unit
 
 
-MATHS = {name: getattr(math, name) for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh")}
+MATHS = {
+    name: getattr(math, name)
+    for name in ("exp", "log", "sin", "cos", "sqrt", "erf", "floor", "ceil", "tanh", "expm1", "log1p")
+}
 MATHS |= {
     "clamp": lambda x, low, high: min(max(x, low), high),
     "min": min,

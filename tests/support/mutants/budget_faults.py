@@ -66,9 +66,3 @@ def by_warps_left_out(launch):
 
 def _changed(launch, change):
     return each(launch, RegisterBudget, change)
-
-
-FAULTS = [
-    nobody_gives, nobody_takes, more_is_taken, less_is_given, no_such_budget, taken_for_given, twice, by_one_thread,
-    behind_the_role, roles_exchanged, by_warps_left_out,
-]  # fmt: skip

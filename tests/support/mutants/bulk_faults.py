@@ -165,11 +165,3 @@ def unaligned_tensor(launch):
     yield replace(launch, alignment={})
     if launch.requires:
         yield replace(launch, requires=())
-
-
-FAULTS = [
-    wait_dropped, wait_phase, wait_stage, wait_by_one_thread, wait_names_others, arrival_stage, arrival_of_no_copy,
-    arrival_dropped, arrival_by_all_threads, arrival_twice, wrong_bytes, wrong_coordinate, wrong_place,
-    other_barrier_for_a_copy, fewer_copies, barriers_not_started, barriers_started_late, barrier_dropped, wrong_map,
-    wrong_memory, unaligned_tensor,
-]  # fmt: skip

@@ -165,10 +165,3 @@ def other_clusters(launch):
     x, y, z = launch.grid
     yield replace(launch, grid=(x, Product(y.factors[::-1]), z))
     yield replace(launch, grid=(x, Product((*y.factors[:-1], const(3))), z))
-
-
-CLUSTER_FAULTS = [
-    wrong_mask, mask_of_all_copies, share_missing, share_shifted, bytes_of_one_share, arrivals_of_one_block,
-    arrivals_of_all_at_filled, release_at_another_block, release_by_one_block, meeting_dropped, meeting_of_some,
-    meeting_twice, start_without_the_others, other_extent, ring_by_some, other_clusters,
-]  # fmt: skip

@@ -106,10 +106,3 @@ def _exchanged(loop, kind, by):
             body = list(loop.body)
             body[place], body[place + by] = body[place + by], body[place]
             yield (replace(loop, body=tuple(body)),)
-
-
-FAULTS = [
-    complete_dropped, complete_of_nothing, complete_the_earlier_alone, begin_dropped, begin_behind, release_dropped,
-    release_untested, release_of_this_iteration, release_ahead_of_the_wait, release_of_another_slot,
-    operand_of_another_slot,
-]  # fmt: skip

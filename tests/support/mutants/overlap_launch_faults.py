@@ -70,11 +70,5 @@ def next_begins_on_one_path(launch):
     return each(bare, If | For, lambda n: [(replace(n, body=(LetNextBegin(), *n.body)),)])
 
 
-def has_roles(launch):
+def _has_roles(launch):
     return any(isinstance(n, If) and n.orelse for _, n in nodes(launch.body))
-
-
-FAULTS = [
-    wait_dropped, both_dropped, wait_twice, not_asked_for, wait_behind_an_access, access_ahead, wait_on_one_path,
-    wait_in_one_role, next_never_begins, next_begins_on_one_path,
-]  # fmt: skip

@@ -80,9 +80,3 @@ def _around_rings(launch, change):
 
 def _is_of_a_ring(node):
     return isinstance(node, For) and isinstance(node.body[-1], NextSlot)
-
-
-PLACE_FAULTS = [
-    start_dropped, start_in_each_run, next_dropped, next_twice, next_first, next_behind_the_loop, next_by_some,
-    slots_miscounted, slots_miscounted_alike, other_runs, slot_of_each_run,
-]  # fmt: skip

@@ -308,14 +308,3 @@ def fewer_slots(launch):
         yield replace(
             launch, buffers={**launch.buffers, name: replace(buffer, shape=(buffer.shape[0] - 1, *buffer.shape[1:]))}
         )
-
-
-FAULTS = [
-    wait_dropped, phase_shifted, phase_of_each_iteration, slot_shifted, slot_the_first, barriers_exchanged,
-    all_barriers_exchanged, wrong_bytes, wrong_arrivals, barriers_not_started, release_dropped, release_twice,
-    release_by_some, release_early, release_behind_the_loop, wait_late, wait_by_some, wait_names_others,
-    wait_of_the_other_kind, other_producer, other_consumers, roles_exchanged, role_dropped, consumers_first,
-    other_extent, thread_extent_in_both, barrier_in_a_role, slot_used_elsewhere, slot_used_outside,
-    copy_to_another_slot, copy_at_another_barrier, copy_of_another_iteration, copies_before_the_wait, copies_twice,
-    copy_left_out, fewer_slots,
-]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.bulk_faults import edited, unaligned_tensor, wrong_map
+from tests.support.mutants.bulk_faults import edited
 from tests.support.mutants.places import nodes
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition
@@ -124,10 +124,3 @@ def wrong_memory(launch):
             yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, swizzle=None)})
             yield replace(launch, buffers=off | dict(launch.buffers) | {name: replace(buffer, align=16)})
         yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, pad=4)})
-
-
-FAULTS = [
-    fence_dropped, barrier_dropped, wait_dropped, wait_by_another_thread, wait_ahead_of_the_stores,
-    wait_behind_the_barrier, started_by_all_threads, started_by_another_thread, stored_twice, stored_never,
-    in_no_group, fewer_boxes, wrong_coordinate, wrong_place, wrong_map, wrong_memory, unaligned_tensor,
-]  # fmt: skip

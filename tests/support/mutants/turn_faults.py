@@ -222,12 +222,3 @@ def _around_ring(launch, change):
         return []
 
     return each(launch, For, of)
-
-
-TURN_FAULTS = [
-    take_dropped, takes_dropped, pass_dropped, no_turns, take_of_the_other, pass_to_itself, pass_twice, take_by_both,
-    take_by_the_other, turns_of_fewer, pass_before_the_tile, pass_before_the_last_wait, take_behind_the_tile,
-    skip_dropped, skip_other, skip_by_both, skip_twice, arrivals_of_both, releases_twice, same_tile, turns_exchanged,
-    other_turns, staging_shared, staging_once, barrier_of_the_block, barrier_of_more, other_roles, next_producer,
-    start_further,
-]  # fmt: skip

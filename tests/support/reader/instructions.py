@@ -111,7 +111,11 @@ class Instructions(Values):
         """The wait for asynchronous instructions, and for all registers that they use."""
         word = f"complete_{'earlier_' if node.earlier else ''}{node.protocol}"
         same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "a wait for products")
-        for name in (*node.results, *node.factors):
+        self.hold((*node.results, *node.factors), texts)
+
+    def hold(self, names, texts):
+        """All of the registers of these buffers."""
+        for name in names:
             buffer = self.launch.buffers[name]
             call = self._take(texts, c_text.Call).call
             same(call[:3], ("call", "hold", (str(bytes_of(buffer) // 4),)), f"the registers of {name}")

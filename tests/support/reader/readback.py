@@ -24,7 +24,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.product_nodes import Begin, Complete, Hold
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -230,6 +230,8 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
                 self._combine(node, texts)
             case p.Perform():
                 self.perform(node, texts)
+            case Hold(names):
+                self.hold(names, texts)
             case Begin():
                 self.begin(node, texts)
             case Complete():

@@ -35,7 +35,7 @@ from tilegen.lowering.bulk_nodes import (
     TakeTurn,
 )
 from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
-from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.product_nodes import Begin, Complete, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -165,6 +165,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                     yield self.stop_at(node, (*path, place))
                 case Combine():
                     yield from self.combine(node, (*path, place))
+                case Hold():
+                    pass  # it is for the compiler
                 case Begin():
                     self.begin()
                 case Complete():

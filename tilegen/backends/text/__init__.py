@@ -92,6 +92,7 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     lines = [f"// {launch.name}: grid {grid}{cluster}, block {block}{shared}"]
     sizes = ", ".join(_describe_sizes(launch))
     lines += [f"// for {sizes}"] if sizes else []
+    lines.append(f"// arrays {_describe_arrays(launch, names)}")
     apart = {memory_of(b.name): b.pitch for b in (*launch.memory, *launch.buffers.values()) if b.pitch}
     lines += [f"// the rows of {name} begin {pitch} elements apart" for name, pitch in apart.items()]
     stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
@@ -102,6 +103,18 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []
     lines += [f"// {_describe_scratch(buffer, names, cuda)}" for buffer in scratch_of(launch)]
     return lines + [f"// {_describe_map(each, names)}" for each in launch.maps]
+
+
+def _describe_arrays(launch: Launch, names: Mapping[str, str]) -> str:
+    """All arrays as C would declare them, and which of them may have no memory in common with another one."""
+    found = {*launch.tensors, *(memory_of(each.buffer) for each in launch.maps)}
+    ordered = (*(memory_of(tensor.name) for tensor in launch.kernel.tensors), *launch.tensors)
+    every = dict.fromkeys(name for name in ordered if name in found)
+    shapes = ("".join(f"[{_in_tiles(extent)}]" for extent in scratch_extents(launch.buffers[name])) for name in every)
+    listed = ", ".join(names[name] + shape for name, shape in zip(every, shapes, strict=True))
+    written = {memory_of(name) for name in written_by(launch)}
+    alone = [names[name] for name in every if name in written] if len(every) > 1 else []
+    return f"{listed}; {' and '.join(alone)} overlap{'' if alone[1:] else 's'} no other" if alone else listed
 
 
 def scratch_of(launch: Launch) -> list[Buffer]:

@@ -6,6 +6,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
+from tilegen.lowering.bulk_nodes import BulkStore
 from tilegen.lowering.memory import stored_extents
 from tilegen.lowering.program import Launch, VectorCopy, VectorStore
 
@@ -34,7 +35,7 @@ def register_extents(buffer: Buffer) -> list[int]:
 
 
 def written_by(launch: Launch) -> frozenset[str]:
-    """The buffers that the statements of `launch` write."""
+    """The buffers that the statements and bulk stores of `launch` write."""
     found: set[str] = set()
     for node in launch.nodes:
         match node:
@@ -42,6 +43,8 @@ def written_by(launch: Launch) -> frozenset[str]:
                 found |= {name for name, _ in writes(node)}
             case VectorStore(target=target) | VectorCopy(target=target):
                 found.add(target.buffer)
+            case BulkStore(map=name):
+                found |= {each.buffer for each in launch.maps if each.name == name}
             case _:
                 pass
     return frozenset(found)

@@ -15,13 +15,13 @@ from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
-from tilegen.backends.text.perform import call_of, complete_lines
+from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead
 from tilegen.lowering.launch_nodes import LaunchNode
-from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.product_nodes import Begin, Complete, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -47,7 +47,8 @@ from tilegen.lowering.register_budgets import RegisterBudget
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
 _PLAIN = (
-    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Begin, Complete, Call, Perform, BulkCopy, BulkStore, StoresRead,
+    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Hold, Begin, Complete, Call, Perform, BulkCopy, BulkStore,
+    StoresRead,
 )  # fmt: skip
 
 
@@ -129,10 +130,12 @@ class Body:
                 return [budget_line(node)]
             case Declare():
                 return self._declare(node)
+            case Hold(buffers):
+                return hold_lines(buffers, w)
             case Begin(protocol):
                 return [f"begin_{protocol}();"]
             case Complete():
-                return complete_lines(node, w, self._launch)
+                return complete_lines(node, w)
             case AsyncGroup():
                 return ["end_copies();"] if w.dialect is CUDA else []
             case _ if isinstance(node, _VECTORS):

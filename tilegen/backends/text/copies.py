@@ -113,7 +113,7 @@ __device__ __forceinline__ void complete_earlier_wgmma()
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }""",
     "hold<": """\
-// Registers of products: no use of them moves ahead of the wait.
+// Registers of products: no use of them moves past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Complete, Described
-from tilegen.lowering.program import Launch, Perform
+from tilegen.lowering.program import Perform
 
 
 def call_of(node: Perform, writer: Writer) -> str:
@@ -34,9 +36,13 @@ def _operand(layout: Layout, given: Access | Described, rounded: tuple[str, ...]
     return f"{layout.format}_fragment<{layout.elements_of_a_lane}>({text}).values"
 
 
-def complete_lines(node: Complete, writer: Writer, launch: Launch) -> list[str]:
-    """The wait, and of each buffer the words that a lane has."""
-    buffers = [launch.buffers[name] for name in node.held]
+def complete_lines(node: Complete, writer: Writer) -> list[str]:
+    """The wait, and the registers that were in use."""
+    return [f"complete_{'earlier_' if node.earlier else ''}{node.protocol}();", *hold_lines(node.held, writer)]
+
+
+def hold_lines(names: Iterable[str], writer: Writer) -> list[str]:
+    """Of each buffer the words that a lane has."""
+    buffers = [writer.buffers[name] for name in names]
     first = [writer.element(b.name, (const(0),) * len(b.shape)) for b in buffers]
-    held = [f"hold<{bytes_of(b) // 4}>(&{text});" for b, text in zip(buffers, first, strict=True)]
-    return [f"complete_{'earlier_' if node.earlier else ''}{node.protocol}();", *held]
+    return [f"hold<{bytes_of(b) // 4}>(&{text});" for b, text in zip(buffers, first, strict=True)]

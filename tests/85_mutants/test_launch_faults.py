@@ -1,0 +1,71 @@
+"""Faults in copies, rings, turns, clusters, products and launches: the proof refuses them, and they are seen to run.
+
+The simulation knows nothing of the proof. One program with each kind of fault is tried; the others are long.
+"""
+
+import pytest
+
+from tests.support.mutants.families import FAMILIES, KERNELS, missed, program
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.stock import schedule_stock
+from tilegen.backends.text import emit
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+KINDS = [(name, kind) for name, family in FAMILIES.items() for kind in family.kinds]
+each_kind = pytest.mark.parametrize(
+    ("family", "kind"), [pytest.param(FAMILIES[name], kind, id=f"{name}-{kind.__name__}") for name, kind in KINDS]
+)
+SHOWN = ("once", "stored", "ring, narrow", "turns, stored", "cluster, narrow", "rows along k", "products, ring")
+
+
+def sizes_of(tree, sizes):
+    return {size: sizes[size] for size in tree.kernel.sizes}
+
+
+@each_kind
+def test_a_fault_is_refused(family, kind):
+    """Each in the first kernel that has what it breaks."""
+    name, faulty = next(family.faulty(kind))
+    assert not missed(family.texts[name], faulty[:1])
+
+
+@pytest.mark.long
+@each_kind
+def test_each_fault_is_refused(family, kind):
+    for name, faulty in family.faulty(kind):
+        assert not missed(family.texts[name], faulty), name
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SHOWN else pytest.mark.long) for n in KERNELS])
+def test_what_is_proved_runs_and_reads_back(name):
+    text, sizes = KERNELS[name]
+    tree, launch = program(text)
+    assert prove(tree.kernel, (launch,), tree.reassociated).verdict == "proved"
+    assert difference(emit((launch,)), (launch,), "cuda") is None
+    assert faults((launch,), tree, sizes_of(tree, sizes)) is None
+
+
+def test_products_of_a_batch_run_with_their_rows_by_way_of_shared_memory():
+    """A barrier of the consumers is one for what a warp has stored together, too."""
+    tree = schedule_stock("hgemm", "batched_small", (), (("GZ", 1), ("TM", 64), ("STAGES", 2))).tree
+    assert faults(lower(tree), tree, {"Z": 2, "M": 10, "N": 8, "K": 8}) is None
+
+
+@pytest.mark.long
+@each_kind
+def test_a_fault_is_seen_where_it_runs(family, kind):
+    """What is not seen changes nothing in the text; of kinds that are mild a part may do no harm otherwise."""
+    if kind.__name__ in family.beyond or not family.runs:
+        pytest.skip(family.beyond.get(kind.__name__, "its kernels are simulated elsewhere"))
+    seen = unseen = 0
+    for name, sizes in family.runs.items():
+        tree, launch = program(family.texts[name])
+        for faulty in kind(launch):
+            if faults((faulty,), tree, sizes_of(tree, sizes)):
+                seen += 1
+            elif emit((faulty,)) != emit((launch,)):
+                unseen += 1
+    assert 2 * seen >= unseen
+    assert not unseen or kind.__name__ in family.mild

@@ -1,0 +1,102 @@
+"""Faults in factors that products by warpgroups take from registers: each function gives launches with its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.bulk_faults import edited
+from tilegen.ir.nodes import Access, Stmt
+from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.program import For, Perform, nodes
+
+
+def factors_dropped(launch):
+    """A wait that does not have the registers of A, or has those of the result in their place."""
+
+    def change(node):
+        if isinstance(node, Complete):
+            yield (replace(node, factors=()),)
+            yield (replace(node, factors=node.results),)
+
+    return edited(launch, change)
+
+
+def _loads_of_a(launch, node):
+    """The loops that fill registers of A, and nothing else."""
+    held = {n for v in launch.nodes if isinstance(v, Complete) for n in v.factors}
+    inside = [v for v in nodes((node,)) if not isinstance(v, For)]
+    return bool(inside) and all(isinstance(v, Stmt) and v.target.buffer in held for v in inside)
+
+
+def written_in_flight(launch):
+    """A is loaded once more, behind the begin or ahead of the wait."""
+
+    def change(node):
+        body = node.body if isinstance(node, For) else ()
+        loads = [each for each in body if _loads_of_a(launch, each)]
+        if loads and any(isinstance(each, Complete) for each in body):
+            for n, each in enumerate(body):
+                if isinstance(each, Complete):
+                    yield (replace(node, body=(*body[:n], loads[0], *body[n:])),)
+                if isinstance(each, Begin):
+                    yield (replace(node, body=(*body[: n + 1], loads[0], *body[n + 1 :])),)
+
+    return edited(launch, change)
+
+
+def begin_ahead_of_loads(launch):
+    """The registers of A are written behind the begin alone."""
+
+    def change(node):
+        body = node.body if isinstance(node, For) else ()
+        begins = [each for each in body if isinstance(each, Begin)]
+        if begins and any(_loads_of_a(launch, each) for each in body):
+            yield (replace(node, body=(*begins, *(each for each in body if each not in begins))),)
+
+    return edited(launch, change)
+
+
+def registers_of_the_factor(launch):
+    """Other registers, those of the next k, or those of the result."""
+
+    def change(node):
+        if isinstance(node, Perform) and isinstance(node.operands[0], Access):
+            a, b, c = node.operands
+            yield (replace(node, operands=(replace(a, index=(*a.index[:-1], a.index[-1] + 2)), b, c)),)
+            yield (replace(node, operands=(c, b, c)),)
+            if len(a.index) > 2:
+                yield (replace(node, operands=(replace(a, index=(a.index[0] + 1, *a.index[1:])), b, c)),)
+
+    return edited(launch, change)
+
+
+def slots_of_the_factor(launch):
+    """A load that fills neighbouring registers with each other's elements."""
+
+    def change(node):
+        if isinstance(node, Stmt) and _loads_of_a(launch, node):
+            *outer, register = node.target.index
+            yield (replace(node, target=replace(node.target, index=(*outer, register + 1 - register % 2 * 2))),)
+
+    return edited(launch, change)
+
+
+def layout_of_the_factor(launch):
+    """A declaration that exchanges registers, or lanes."""
+
+    def change(node):
+        if isinstance(node, Perform):
+            instruction = node.instruction
+            factor, *others = instruction.operands
+            for new in (
+                replace(factor, register=factor.register + 1 - factor.register % 2 * 2),
+                replace(factor, lane=factor.lane + 1 - factor.lane % 2 * 2),
+            ):
+                performed = replace(node.origin.performed, instruction=replace(instruction, operands=(new, *others)))
+                yield (replace(node, origin=replace(node.origin, performed=performed)),)
+
+    return edited(launch, change)
+
+
+def rounded_on_the_way(launch):
+    return edited(launch, lambda n: [(replace(n, rounded=("A",)),)] if isinstance(n, Perform) else [])
