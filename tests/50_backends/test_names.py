@@ -10,7 +10,7 @@ from tilegen import load
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.backends.text.helpers import _CUDA, _OPENCL
+from tilegen.backends.text.helpers import paragraphs
 from tilegen.backends.text.names import names_of
 from tilegen.errors import SourceError
 from tilegen.ir.reserved_words import fresh, means
@@ -145,7 +145,7 @@ def called_functions(text):
 
 def test_every_word_that_texts_call_is_known():
     """No function that a text calls is hidden by a name of the user's, and none is defined again by an entry point."""
-    texts = [text for known in (_CUDA, _OPENCL) for text in known.values()]
+    texts = [each.text for language in ("cuda", "opencl") for each in paragraphs(language)]
     assert {word for text in texts for word in called_functions(text) if not means(word, entry=True)} <= {
         "asm",
         "defined",

@@ -6,6 +6,7 @@ from tests.support.warpgroup_kernels import BUDGETS
 from tests.support.written import tree_from
 from tilegen.backends import nvrtc
 from tilegen.backends.text import emit
+from tilegen.backends.text.helpers import paragraphs
 from tilegen.errors import DeviceError
 from tilegen.ir.budgets import launched_registers
 from tilegen.lowering import lower
@@ -38,6 +39,11 @@ def test_it_compiles_for_any_architecture(arch: str) -> None:
     assert 0 < compiled.resources["reversed"].registers < 64
     assert compiled.resources["reversed"].stack == 0
     assert compiled.resources["crowded"].stack >= 256 * 4
+
+
+def test_every_function_that_texts_take_compiles() -> None:
+    functions = "\n\n".join(each.text for each in paragraphs("cuda"))
+    nvrtc.compile_text(f'{functions}\nextern "C" __global__ void none() {{}}\n', "sm_90a")
 
 
 def test_a_refusal_shows_the_line() -> None:

@@ -72,7 +72,8 @@ def _own_files() -> Iterator[tuple[str, bytes]]:
 
 
 def _modules() -> list[Path]:
-    return sorted(Path(__file__).parents[1].rglob("*.py"))
+    """With the files of functions that texts take."""
+    return sorted(each for each in Path(__file__).parents[1].rglob("*.*") if each.suffix in (".py", ".cuh", ".cl"))
 
 
 def _digest(*words: object) -> str:

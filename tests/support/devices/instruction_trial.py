@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.backends.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
-from tilegen.backends.text.copies import ASYNCHRONOUS_PRODUCTS
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.helpers import helpers
 from tilegen.ir.descriptors import ROWS
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES
@@ -32,8 +33,7 @@ def trial_kernel(instruction: Instruction) -> str:
     parameters = [f"const {_element_type(o)}* {o.operand.name}_all, int {o.operand.name}_count" for o in inputs]
     parameters += [f"const {_element_type(output)}* start, int start_count, {_element_type(output)}* result, int units"]
     matrices = [operand for operand in instruction.operands if isinstance(operand, SharedMatrix)]
-    lines = [*ASYNCHRONOUS_PRODUCTS.values()] if matrices else []
-    lines += [_slot_table(operand) for operand in instruction.operands if not isinstance(operand, SharedMatrix)]
+    lines = [_slot_table(operand) for operand in instruction.operands if not isinstance(operand, SharedMatrix)]
     lines += [device_function(instruction)]
     lines += [f'extern "C" __global__ void trial({", ".join(parameters)})', "{"]
     lines += [*map(_shared_rows, row_operands(instruction)), *map(_shared_pieces, matrices)]
@@ -52,16 +52,16 @@ def trial_kernel(instruction: Instruction) -> str:
     call = f"    {instruction.name}({', '.join(o.operand.name for o in output_first(instruction))});"
     lines += [*waits, *_completed(call, instruction), *waits]
     lines += _store(output)
-    return "\n".join([*lines, "}", ""])
+    text = "\n".join([*lines, "}", ""])
+    return f"{helpers(text, CUDA)}\n{text}"
 
 
 def _completed(call: str, instruction: Instruction) -> list[str]:
     """The call, and the wait for an instruction that goes on."""
     if not instruction.protocol:
         return [call]
-    ending = [f"    complete_{instruction.protocol}();"]
-    ending += [f"    hold<{fragment.words}>({fragment.operand.name});" for fragment in instruction.fragments]
-    return [f"    begin_{instruction.protocol}();", call, *ending]
+    held = [f"    hold<{fragment.words}>({fragment.operand.name});" for fragment in instruction.fragments]
+    return [*held, f"    begin_{instruction.protocol}();", call, f"    complete_{instruction.protocol}();", *held]
 
 
 def _element_type(operand: Layout) -> str:

@@ -1,0 +1,51 @@
+// What lanes of a warp, or threads that meet in an element, combine. From sum_of_lanes and argmax_of_lanes helpers.py
+// makes those of other updates.
+
+// The sum over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T value)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    return value;
+}
+
+// The argmax over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.
+template <int lanes, typename T, typename I> __device__ __forceinline__ void argmax_of_lanes(T& value, I& index)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        const I place = __shfl_xor_sync(0xffffffff, index, step);
+        if (other > value || (other == value && place < index)) {
+            value = other;
+            index = place;
+        }
+    }
+}
+
+// A sum in one access of each of 2 neighbours, at once on sm_90.
+__device__ __forceinline__ void atomic_add_float2(float* place, float2 terms)
+{
+#if __CUDA_ARCH__ >= 900
+    atomicAdd(reinterpret_cast<float2*>(place), terms);
+#else
+    atomicAdd(&place[0], terms.x);
+    atomicAdd(&place[1], terms.y);
+#endif
+}
+
+// A sum in one access of each of 4 neighbours, at once on sm_90.
+__device__ __forceinline__ void atomic_add_float4(float* place, float4 terms)
+{
+#if __CUDA_ARCH__ >= 900
+    atomicAdd(reinterpret_cast<float4*>(place), terms);
+#else
+    atomicAdd(&place[0], terms.x);
+    atomicAdd(&place[1], terms.y);
+    atomicAdd(&place[2], terms.z);
+    atomicAdd(&place[3], terms.w);
+#endif
+}
