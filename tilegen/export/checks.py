@@ -3,88 +3,24 @@
 from __future__ import annotations
 
 from tilegen.export.c_names import Interface, SizeWriter
+from tilegen.export.lines import fill
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor
 
 WORKSPACE_ALIGNMENT = 256
-
-_SIZES = """\
-// -- checks
-
-cudaError_t check_size(const char* name, Int value, int least)
-{{
-    if (value < least)
-        return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
-    if (value >= Int(1) << 48)
-        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
-    return cudaSuccess;
-}}
-
-// True if each output has an extent of 0, and nothing is negative: then there is nothing to compute.
-bool has_no_output([[maybe_unused]] const Sizes& size)
-{{
-    return {empty};
-}}
-
-cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
-{{
-{lines}
-    return cudaSuccess;
-}}
-"""
-
-_ARRAYS = """\
-// What lies in memory: a call writes some of it, which nothing else may share.
-struct Span {{
-    const char* name;
-    const void* start;
-    Int bytes;
-    unsigned element_bytes;
-    bool is_written;
-}};
-
-cudaError_t check_arrays([[maybe_unused]] const Sizes& size, const Arguments& given, void* workspace,
-                         size_t workspace_bytes)
-{{
-    Arguments nowhere = given;
-    const Int needed = place_scratch(size, nowhere, nullptr);
-    if (needed > 0 && !workspace)
-        return fail(cudaErrorInvalidValue, "the workspace is NULL, and %lld bytes are needed", shown(needed));
-    if (needed > Int(workspace_bytes))
-        return fail(cudaErrorInvalidValue, "the workspace has %zu bytes, and %lld are needed", workspace_bytes,
-                    shown(needed));
-    const Span spans[] = {{
-{spans}
-        {{"the workspace", workspace, needed, needed > 0 ? {alignment}u : 1u, needed > 0}},
-    }};
-    for (const Span& span : spans) {{
-        if (span.bytes > 0 && !span.start)
-            return fail(cudaErrorInvalidValue, "%s is NULL", span.name);
-        if (reinterpret_cast<uintptr_t>(span.start) % span.element_bytes)
-            return fail(cudaErrorInvalidValue, "%s is at %p, which is no multiple of %u bytes", span.name, span.start,
-                        span.element_bytes);
-    }}
-    for (const Span& one : spans)
-        for (const Span& other : spans) {{
-            const Int low = reinterpret_cast<uintptr_t>(one.start), start = reinterpret_cast<uintptr_t>(other.start);
-            if (&one != &other && one.is_written && start < low + one.bytes && low < start + other.bytes)
-                return fail(cudaErrorInvalidValue, "%s and %s share memory, and %s is written to", one.name,
-                            other.name, one.name);
-        }}
-    return cudaSuccess;
-}}
-"""
 
 
 def check_parts(interface: Interface, write: SizeWriter) -> list[str]:
     """The functions that check sizes, and arrays."""
     spans = [f"        {_span(interface, tensor, write)}," for tensor in interface.tensors]
     return [
-        _SIZES.format(
+        fill(
+            "launcher.cuh",
+            "sizes",
             empty=_emptiness(interface, write),
             lines="\n".join(_size_lines(interface, write)),
         ),
-        _ARRAYS.format(spans="\n".join(spans), alignment=WORKSPACE_ALIGNMENT),
+        fill("launcher.cuh", "arrays", spans="\n".join(spans), alignment=f"{WORKSPACE_ALIGNMENT}u"),
     ]
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
-from tilegen.export import launcher_parts as parts
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.checks import check_parts
 from tilegen.export.launches import every_launch, launch_functions
-from tilegen.export.lines import wrap_code
+from tilegen.export.lines import fill, wrap_code
 from tilegen.export.versions import Version
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Condition
 from tilegen.lowering import Launch
 
+_fill = partial(fill, "launcher.cuh")
 # dtype -> its header, a float rounded to it as a float again, its largest number
 _ROUNDED = {
     "f16": ("cuda_fp16.h", "__half2float(__float2half(*value))", 65504.0),
@@ -41,16 +42,16 @@ def launcher(interface: Interface, table: Sequence[Version], title: str, archs: 
     body = functions + choice + "".join(checks)
     found = [
         _head(interface, title, maps),
-        *(text for word, text in (("floor_div(", parts.FLOOR_DIV), ("floor_mod(", parts.FLOOR_MOD)) if word in body),
+        *(_fill(word) for word in ("floor_div", "floor_mod") if f"{word}(" in body),
         _scratch(interface, write),
         choice,
         _launch(interface, launches, archs),
-        *([parts.MAPS] if maps else []),
+        *([_fill("maps")] if maps else []),
         functions,
         _run(interface, table),
         *checks,
         *map(_round, dict.fromkeys(s.dtype for s in interface.scalars if s.dtype in SHORT_FLOATS)),
-        parts.CALL.format(name=interface.name),
+        _fill("call", name=interface.name),
         _api(interface),
     ]
     text = "\n\n".join(part.strip("\n") for part in found)
@@ -65,12 +66,13 @@ def _head(interface: Interface, title: str, maps: bool) -> str:
     arguments += [f"    {scalar_type(s)} {names[s.name]};" for s in interface.scalars]
     scratch = scratch_buffers(interface.tree)
     arguments += [f"    const void* {names[b.name]};  // in the workspace" for b in scratch]
-    return parts.HEAD.format(
+    return _fill(
+        "head",
         title=title,
         name=interface.name,
         header=interface.header,
         upper=interface.name.upper(),
-        includes="".join(f"#include <{each}>\n" for each in includes),
+        includes="\n".join(f"#include <{each}>" for each in includes),
         sizes="\n".join(f"    Int {names[size]};" for size in interface.sizes),
         arguments="\n".join(arguments),
     )
@@ -84,7 +86,7 @@ def _scratch(interface: Interface, write: SizeWriter) -> str:
             f"    given.{interface.names[buffer.name]} = reinterpret_cast<const void*>(begin + uintptr_t(end));",
             f"    end += ({write.product(shape)} * {DTYPE_BYTES[buffer.dtype]} + 255) / 256 * 256;",
         ]
-    return parts.SCRATCH.format(lines="\n".join(lines)) if lines else parts.NO_SCRATCH
+    return _fill("scratch", lines="\n".join(lines)) if lines else _fill("no_scratch")
 
 
 def _choice(interface: Interface, table: Sequence[Version], write: SizeWriter) -> str:
@@ -101,7 +103,8 @@ def _choice(interface: Interface, table: Sequence[Version], write: SizeWriter) -
         end = f"        return {' && '.join(bounds) or 'true'};"
         fit[-1:] = fit[-1:] if fit[-1:] != [end] else []
         fit += [f"    case {number}:", end]
-    return parts.CHOICE.format(
+    return _fill(
+        "choice",
         met="\n".join(met),
         fit="\n".join(fit),
         names=", ".join(f'"{version.name}"' for version in table),
@@ -110,12 +113,13 @@ def _choice(interface: Interface, table: Sequence[Version], write: SizeWriter) -
 
 
 def _launch(interface: Interface, launches: Mapping[str, Launch], archs: Sequence[str]) -> str:
-    return parts.LAUNCH.format(
+    return _fill(
+        "launch",
         name=interface.name,
         count=len(launches),
         kernels=",\n    ".join(f'"{name}"' for name in launches),
         archs=", ".join(archs),
-        grid_limit=", ".join(map(str, GRID_LIMIT)),
+        limits=", ".join(map(str, GRID_LIMIT)),
     )
 
 
@@ -127,12 +131,12 @@ def _run(interface: Interface, table: Sequence[Version]) -> str:
         for call in calls[:-1]:
             cases += [f"        if (cudaError_t error = {call})", "            return error;"]
         cases.append(f"        return {calls[-1]};")
-    return parts.RUN.format(name=interface.name, cases="\n".join(cases))
+    return _fill("run", name=interface.name, cases="\n".join(cases))
 
 
 def _round(dtype: str) -> str:
     _, expression, largest = _ROUNDED[dtype]
-    return parts.ROUND.format(dtype=dtype, expression=expression, largest=repr(largest))
+    return _fill("round", dtype=dtype, expression=expression, largest=f"{largest!r}f")
 
 
 def _api(interface: Interface) -> str:
@@ -147,7 +151,8 @@ def _api(interface: Interface) -> str:
     fields += addresses + [f"    given.{names[s.name]} = {names[s.name]};" for s in interface.scalars]
     sizes = [f"int64_t {names[size]}" for size in interface.sizes]
     parameters = [*interface.parameters(), "void* workspace", "size_t workspace_bytes", "cudaStream_t stream"]
-    return parts.API.format(
+    return _fill(
+        "api",
         name=interface.name,
         parameters=", ".join(parameters),
         fields="\n".join(fields),

@@ -1,10 +1,9 @@
-"""The parts of a C++ launcher that are the same for all kernels, but for names."""
+// The launcher of an exported kernel: launcher.py takes these parts, and fills in what begins with $.
 
-from __future__ import annotations
+// ==== head
 
-HEAD = """\
-{title}
-#include "{header}"
+// $title
+#include "$header"
 
 #include <atomic>
 #include <cmath>
@@ -12,30 +11,31 @@ HEAD = """\
 #include <cstdio>
 #include <initializer_list>
 #include <mutex>
-{includes}
-// The machine code of {name}.cu, which becomes a part of this object file.
-#ifndef {upper}_FATBIN
-#define {upper}_FATBIN "{name}.fatbin"
-#endif
-__asm__(".pushsection .rodata\\n"
-        ".balign 64\\n"
-        "{name}_fatbin:\\n"
-        ".incbin \\"" {upper}_FATBIN "\\"\\n"
-        ".popsection\\n");
-extern "C" __attribute__((visibility("hidden"))) const unsigned char {name}_fatbin[];
+// $includes
 
-namespace {{
+// The machine code of $name.cu, which becomes a part of this object file.
+#ifndef $upper_FATBIN
+#define $upper_FATBIN "$name.fatbin"
+#endif
+__asm__(".pushsection .rodata\n"
+        ".balign 64\n"
+        "$name_fatbin:\n"
+        ".incbin \"" $upper_FATBIN "\"\n"
+        ".popsection\n");
+extern "C" __attribute__((visibility("hidden"))) const unsigned char $name_fatbin[];
+
+namespace {
 
 // Sizes are below 2^48: none of the expressions below leaves 128 bits.
 __extension__ typedef __int128 Int;
 
-struct Sizes {{
-{sizes}
-}};
+struct Sizes {
+    // $sizes
+};
 
-struct Arguments {{
-{arguments}
-}};
+struct Arguments {
+    // $arguments
+};
 
 // -- errors
 
@@ -43,140 +43,140 @@ thread_local char error_text[1024] = "";
 
 // Keeps the sentence for the caller, and returns the error.
 __attribute__((format(printf, 2, 3))) cudaError_t fail(cudaError_t error, const char* format, ...)
-{{
+{
     va_list values;
     va_start(values, format);
     vsnprintf(error_text, sizeof error_text, format, values);
     va_end(values);
     return error;
-}}
+}
 
 // -- sizes
 
 // A product of what is no less than `least` each. It stops at 2^63: what is so large is refused.
 Int product(std::initializer_list<Int> factors, Int least = 0)
-{{
+{
     const Int most = Int(1) << 63;
     Int total = 1;
-    for (const Int factor : factors) {{
+    for (const Int factor : factors) {
         total *= factor > least ? factor : least;
         total = total < most ? total : most;
-    }}
+    }
     return total;
-}}
+}
 
 long long shown(Int value)
-{{
+{
     return static_cast<long long>(value);
-}}
-"""
+}
 
-FLOOR_DIV = """\
+// ==== floor_div
+
 // The quotient rounded down, for by > 0.
 Int floor_div(Int value, Int by)
 {
     return value / by - (value % by < 0);
 }
-"""
 
-FLOOR_MOD = """\
+// ==== floor_mod
+
 // The remainder that goes with the quotient rounded down.
 Int floor_mod(Int value, Int by)
 {
     return value % by + (value % by < 0 ? by : 0);
 }
-"""
 
-SCRATCH = """\
+// ==== scratch
+
 // Puts the scratch arrays into the workspace, one behind another; returns the bytes that they take.
 Int place_scratch(const Sizes& size, Arguments& given, const void* workspace)
-{{
+{
     const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
     Int end = 0;
-{lines}
+    // $lines
     return end;
-}}
-"""
+}
 
-NO_SCRATCH = """\
+// ==== no_scratch
+
 Int place_scratch(const Sizes&, Arguments&, const void*)
 {
     return 0;
 }
-"""
 
-CHOICE = """\
+// ==== choice
+
 // -- the choice of a version
 
 [[maybe_unused]] bool is_aligned(const void* array, unsigned by)
-{{
+{
     return reinterpret_cast<uintptr_t>(array) % by == 0;
-}}
+}
 
-const int version_count = {count};
-const char* const version_names[version_count] = {{{names}}};
+const int version_count = $count;
+const char* const version_names[version_count] = {$names};
 
 // True if sizes and addresses are as the version needs them.
 bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] const Arguments& given)
-{{
-    switch (version) {{
-{met}
-    }}
+{
+    switch (version) {
+    // $met
+    }
     return false;
-}}
+}
 
 // True if no integer of the version leaves its type.
 bool fits(int version, [[maybe_unused]] const Sizes& size)
-{{
-    switch (version) {{
-{fit}
-    }}
+{
+    switch (version) {
+    // $fit
+    }
     return false;
-}}
+}
 
 // The first version that is met and fits, those of 64-bit offsets last; -1 where none does.
 int choose(const Sizes& size, const Arguments& given)
-{{
+{
     for (int version = 0; version < version_count; ++version)
         if (is_met(version, size, given) && fits(version, size))
             return version;
     return -1;
-}}
-"""
+}
 
-LAUNCH = """\
+// ==== launch
+
 // -- launches
 
-const int kernel_count = {count};
-const char* const kernel_names[kernel_count] = {{
-    {kernels}}};
+const int kernel_count = $count;
+const char* const kernel_names[kernel_count] = {
+    $kernels};
 cudaKernel_t kernels[kernel_count];
 
 cudaError_t load()
-{{
+{
     static std::mutex mutex;
-    static std::atomic<bool> is_loaded{{false}};
+    static std::atomic<bool> is_loaded{false};
     if (is_loaded.load(std::memory_order_acquire))
         return cudaSuccess;
     const std::lock_guard<std::mutex> lock(mutex);
     if (is_loaded.load(std::memory_order_relaxed))
         return cudaSuccess;
     cudaLibrary_t library = nullptr;
-    cudaError_t error = cudaLibraryLoadData(&library, {name}_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    cudaError_t error = cudaLibraryLoadData(&library, $name_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     for (int kernel = 0; kernel < kernel_count && error == cudaSuccess; ++kernel)
         error = cudaLibraryGetKernel(&kernels[kernel], library, kernel_names[kernel]);
     if (error != cudaSuccess)
-        return fail(error, "the machine code of {name}, which is for {archs}, cannot be loaded: %s",
+        return fail(error, "the machine code of $name, which is for $archs, cannot be loaded: %s",
                     cudaGetErrorString(error));
     is_loaded.store(true, std::memory_order_release);
     return cudaSuccess;
-}}
+}
 
 // One launch: its grid is tested first, and it is queued only when `queue` says so.
 cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned shared, bool early,
                    const void** arguments, bool queue, cudaStream_t stream)
-{{
-    const Int most[3] = {{{grid_limit}}};
+{
+    const Int most[3] = {$limits};
     for (int axis = 0; axis < 3; ++axis)
         if (blocks[axis] > most[axis])
             return fail(cudaErrorInvalidConfiguration, "%s needs %lld blocks along %c; %lld are the limit",
@@ -188,10 +188,10 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
         if (cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared))
             return fail(error, "%s needs %u bytes of shared memory a block, and this GPU has less: %s",
                         kernel_names[kernel], shared, cudaGetErrorString(error));
-    cudaLaunchAttribute attribute = {{}};
+    cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {{}};
+    cudaLaunchConfig_t config = {};
     config.gridDim = dim3(unsigned(blocks[0]), unsigned(blocks[1]), unsigned(blocks[2]));
     config.blockDim = threads;
     config.dynamicSmemBytes = shared;
@@ -201,10 +201,10 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
     if (cudaError_t error = cudaLaunchKernelExC(&config, function, const_cast<void**>(arguments)))
         return fail(error, "%s cannot be launched: %s", kernel_names[kernel], cudaGetErrorString(error));
     return cudaSuccess;
-}}
-"""
+}
 
-MAPS = """\
+// ==== maps
+
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
@@ -232,47 +232,114 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
         return fail(cudaErrorInvalidValue, "the CUDA driver makes no tensor map of %s: CUresult %d", name, int(result));
     return cudaSuccess;
 }
-"""
 
-ROUND = """\
-// Rounds a number to {dtype}, as the kernel has it.
-cudaError_t round_{dtype}(const char* name, float* value)
-{{
-    const float rounded = {expression};
-    if (std::isfinite(*value) && !(std::fabs(rounded) <= {largest}f))
-        return fail(cudaErrorInvalidValue, "%s is %g, which is too large for {dtype}", name, *value);
-    *value = rounded;
-    return cudaSuccess;
-}}
-"""
+// ==== run
 
-RUN = """\
 // The launches of a version, in their order: first a test of all grids, then the same with `queue`.
 cudaError_t launch_version(int version, const Sizes& size, const Arguments& given, bool queue, cudaStream_t stream)
-{{
-    switch (version) {{
-{cases}
-    }}
-    return fail(cudaErrorInvalidValue, "{name} has no version %d", version);
-}}
-"""
+{
+    switch (version) {
+    // $cases
+    }
+    return fail(cudaErrorInvalidValue, "$name has no version %d", version);
+}
 
-CALL = """\
+// ==== sizes
+
+// -- checks
+
+cudaError_t check_size(const char* name, Int value, int least)
+{
+    if (value < least)
+        return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
+    if (value >= Int(1) << 48)
+        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
+    return cudaSuccess;
+}
+
+// True if each output has an extent of 0, and nothing is negative: then there is nothing to compute.
+bool has_no_output([[maybe_unused]] const Sizes& size)
+{
+    return $empty;
+}
+
+cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
+{
+    // $lines
+    return cudaSuccess;
+}
+
+// ==== arrays
+
+// What lies in memory: a call writes some of it, which nothing else may share.
+struct Span {
+    const char* name;
+    const void* start;
+    Int bytes;
+    unsigned element_bytes;
+    bool is_written;
+};
+
+cudaError_t check_arrays([[maybe_unused]] const Sizes& size, const Arguments& given, void* workspace,
+                         size_t workspace_bytes)
+{
+    Arguments nowhere = given;
+    const Int needed = place_scratch(size, nowhere, nullptr);
+    if (needed > 0 && !workspace)
+        return fail(cudaErrorInvalidValue, "the workspace is NULL, and %lld bytes are needed", shown(needed));
+    if (needed > Int(workspace_bytes))
+        return fail(cudaErrorInvalidValue, "the workspace has %zu bytes, and %lld are needed", workspace_bytes,
+                    shown(needed));
+    const Span spans[] = {
+    // $spans
+        {"the workspace", workspace, needed, needed > 0 ? $alignment : 1u, needed > 0},
+    };
+    for (const Span& span : spans) {
+        if (span.bytes > 0 && !span.start)
+            return fail(cudaErrorInvalidValue, "%s is NULL", span.name);
+        if (reinterpret_cast<uintptr_t>(span.start) % span.element_bytes)
+            return fail(cudaErrorInvalidValue, "%s is at %p, which is no multiple of %u bytes", span.name, span.start,
+                        span.element_bytes);
+    }
+    for (const Span& one : spans)
+        for (const Span& other : spans) {
+            const Int low = reinterpret_cast<uintptr_t>(one.start), start = reinterpret_cast<uintptr_t>(other.start);
+            if (&one != &other && one.is_written && start < low + one.bytes && low < start + other.bytes)
+                return fail(cudaErrorInvalidValue, "%s and %s share memory, and %s is written to", one.name,
+                            other.name, one.name);
+        }
+    return cudaSuccess;
+}
+
+// ==== round
+
+// Rounds a number to $dtype, as the kernel has it.
+cudaError_t round_$dtype(const char* name, float* value)
+{
+    const float rounded = $expression;
+    if (std::isfinite(*value) && !(std::fabs(rounded) <= $largest))
+        return fail(cudaErrorInvalidValue, "%s is %g, which is too large for $dtype", name, *value);
+    *value = rounded;
+    return cudaSuccess;
+}
+
+// ==== call
+
 // A call with checked arguments; -1 chooses the version.
 cudaError_t call(int version, const Sizes& size, Arguments given, void* workspace, size_t workspace_bytes,
                  cudaStream_t stream)
-{{
+{
     if (cudaError_t error = check_sizes(size))
         return error;
     if (has_no_output(size))
         return cudaSuccess;
     const int chosen = version < 0 ? choose(size, given) : version;
     if (chosen < 0)
-        return fail(cudaErrorInvalidValue, "{name} needs integers of more than 64 bits for these sizes");
+        return fail(cudaErrorInvalidValue, "$name needs integers of more than 64 bits for these sizes");
     if (chosen >= version_count)
-        return fail(cudaErrorInvalidValue, "{name} has no version %d; there are %d", chosen, version_count);
+        return fail(cudaErrorInvalidValue, "$name has no version %d; there are %d", chosen, version_count);
     if (!is_met(chosen, size, given) || !fits(chosen, size))
-        return fail(cudaErrorInvalidValue, "version %d of {name}, %s, is not for these sizes and addresses", chosen,
+        return fail(cudaErrorInvalidValue, "version %d of $name, %s, is not for these sizes and addresses", chosen,
                     version_names[chosen]);
     if (cudaError_t error = check_arrays(size, given, workspace, workspace_bytes))
         return error;
@@ -282,54 +349,53 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
     if (cudaError_t error = load())
         return error;
     return launch_version(chosen, size, given, true, stream);
-}}
+}
 
-}}  // namespace
-"""
+}  // namespace
 
-API = """\
-extern "C" cudaError_t {name}_launch({parameters})
-{{
-{fields}
-    return call(-1, {s}, given, workspace, workspace_bytes, stream);
-}}
+// ==== api
 
-extern "C" cudaError_t {name}_launch_as(int version, {parameters})
-{{
-{fields}
-    return call(version < 0 ? version_count : version, {s}, given, workspace, workspace_bytes, stream);
-}}
+extern "C" cudaError_t $name_launch($parameters)
+{
+    // $fields
+    return call(-1, $s, given, workspace, workspace_bytes, stream);
+}
 
-extern "C" size_t {name}_workspace_bytes({sizes})
-{{
-    const Sizes size = {s};
-    Arguments given = {{}};
+extern "C" cudaError_t $name_launch_as(int version, $parameters)
+{
+    // $fields
+    return call(version < 0 ? version_count : version, $s, given, workspace, workspace_bytes, stream);
+}
+
+extern "C" size_t $name_workspace_bytes($sizes)
+{
+    const Sizes size = $s;
+    Arguments given = {};
     if (check_sizes(size) != cudaSuccess || has_no_output(size))
         return 0;
     const Int bytes = place_scratch(size, given, nullptr);
     return bytes < Int(SIZE_MAX) ? size_t(bytes) : SIZE_MAX;
-}}
+}
 
-extern "C" int {name}_version({choosing})
-{{
-    const Sizes size = {s};
-    Arguments given = {{}};
-{addresses}
+extern "C" int $name_version($choosing)
+{
+    const Sizes size = $s;
+    Arguments given = {};
+    // $addresses
     return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size, given) : -1;
-}}
+}
 
-extern "C" const char* {name}_version_name(int version)
-{{
+extern "C" const char* $name_version_name(int version)
+{
     return version >= 0 && version < version_count ? version_names[version] : "none";
-}}
+}
 
-extern "C" const char* {name}_error_text(void)
-{{
+extern "C" const char* $name_error_text(void)
+{
     return error_text;
-}}
+}
 
-extern "C" cudaError_t {name}_load(void)
-{{
+extern "C" cudaError_t $name_load(void)
+{
     return load();
-}}
-"""
+}
