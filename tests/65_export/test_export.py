@@ -15,9 +15,12 @@ import tilegen
 from tests.support.exported import Made, build, load_launcher, runtime
 from tilegen import __version__
 from tilegen.backends import fatbin
+from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.cli import run
 from tilegen.errors import DeviceError
 from tilegen.export import folder
+from tilegen.ir.nodes import DTYPE_BYTES
+from tilegen.lab.sizes import sizes_to_check
 
 NAMES = ["vector_add.cu", "vector_add_launch.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
 NAMES += ["vector_add_test.cpp", "CMakeLists.txt"]
@@ -183,20 +186,20 @@ schedule blocks for scaled:
 """
 
 
-@pytest.mark.parametrize(
-    ("file", "schedule", "kernel"),
-    [
-        ("vector_add", "vector", None),
-        ("gemm", "padded", None),
-        ("softmax", "warps", None),
-        ("row_argmax", "blocks", None),
-        ("gemm_bias_gelu", "fused", None),
-        ("hgemm", "persistent", "hgemm"),
-        ("hgemm", "stored", "hgemm_tf32_stored"),
-        (SCALED, "blocks", None),
-    ],
-)
-def test_without_a_gpu_the_program_tries_wrong_calls(
+EXPORTED = [
+    ("vector_add", "vector", None),
+    ("gemm", "padded", None),
+    ("softmax", "warps", None),
+    ("row_argmax", "blocks", None),
+    ("gemm_bias_gelu", "fused", None),
+    ("hgemm", "persistent", "hgemm"),
+    ("hgemm", "stored", "hgemm_tf32_stored"),
+    (SCALED, "blocks", None),
+]
+
+
+@pytest.mark.parametrize(("file", "schedule", "kernel"), EXPORTED)
+def test_the_test_program_says_that_there_is_no_gpu(
     file: str, schedule: str, kernel: str | None, tmp_path: Path
 ) -> None:
     made = Made(file, schedule, kernel)
@@ -204,9 +207,36 @@ def test_without_a_gpu_the_program_tries_wrong_calls(
     program = build(tmp_path, f"{made.name}.cpp", f"{made.name}_test.cpp", to="program")
     environment = {"CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 77, done.stdout + done.stderr
-    assert "all as it should be" in done.stdout
-    assert done.stdout.count("refused:") >= 5
+    assert (done.returncode, done.stdout) == (77, "there is no GPU\n"), done.stderr
+
+
+@pytest.mark.parametrize(("file", "schedule", "kernel"), EXPORTED)
+def test_wrong_calls_are_refused(file: str, schedule: str, kernel: str | None, tmp_path: Path) -> None:
+    made = Made(file, schedule, kernel)
+    library = load_launcher(made, tmp_path)
+    least = sizes_to_check([made.core.tree], {})[-1]
+    places = {t.name: (n + 1) << 40 for n, t in enumerate(made.interface.tensors)}
+    numbers = {"bf16": ctypes.c_float(1.5), "i8": ctypes.c_int8(3)}
+    scalars = {s.name: numbers[s.dtype] for s in made.interface.scalars}
+    first, last = made.interface.tensors[0].name, made.interface.tensors[-1].name
+    width = DTYPE_BYTES[made.interface.tensors[0].dtype]
+
+    def told(version: int | None = None, workspace: int = 1 << 60, **changed: int) -> str:
+        given = {name: ctypes.c_void_p(place) for name, place in (places | changed).items()}
+        arguments = [(given | scalars)[name] for name in made.interface.order]
+        arguments += [ctypes.c_int64(changed.get(size, least[size])) for size in made.interface.sizes]
+        call = getattr(library, f"{made.name}_launch{'' if version is None else '_as'}")
+        more = (ctypes.c_void_p(workspace), ctypes.c_size_t(1 << 40), None)
+        assert call(*([] if version is None else [ctypes.c_int(version)]), *arguments, *more) != 0
+        return str(getattr(library, f"{made.name}_error_text")().decode())
+
+    assert "is NULL" in told(**{first: 0})
+    assert f"no multiple of {width} bytes" in told(**{first: (1 << 40) + 1})
+    assert "sizes are at least 1" in told(**{made.interface.sizes[0]: -1})
+    assert "share memory" in told(**{last: places[first]})
+    assert "has no version" in told(version=99)
+    if scratch_buffers(made.core.tree):
+        assert "the workspace is NULL" in told(workspace=0)
 
 
 def test_c_takes_the_header_as_the_documents_show_it(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Made:
         title = f"// {self.core.title}"
         (folder / self.interface.header).write_text(header(self.interface, title))
         (folder / f"{self.name}.cpp").write_text(launcher(self.interface, self.table, title, ["sm_80"]))
-        (folder / f"{self.name}_test.cpp").write_text(trial_program(self.interface, self.table, title, {}))
+        (folder / f"{self.name}_test.cpp").write_text(trial_program(self.interface, title, {}))
         (folder / f"{self.name}.fatbin").write_bytes(b"none")
 
 

@@ -105,7 +105,7 @@ def _contents(
         found.header: header(found, head),
         f"{name}.cpp": launcher(found, table, head, archs),
         f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
-        f"{name}_test.cpp": trial_program(found, table, head, sizes),
+        f"{name}_test.cpp": trial_program(found, head, sizes),
         "CMakeLists.txt": cmake_lists(name, title, archs, nvrtc.options()),
     }
 
