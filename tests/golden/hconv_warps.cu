@@ -37,7 +37,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 2) * 16, element k % (4 * 2)
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
 static __device__ __forceinline__ void ldmatrix_a_f16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
@@ -48,8 +48,7 @@ static __device__ __forceinline__ void ldmatrix_a_f16(void* D, const void* S)
 }
 
 // D[k, j] = S[k, j]   by a warp; S: f16[16, 16] in shared, D: f16[16, 16]
-// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / (4 * 2) * 8 + j / 8 * 16, element k % (4
-//     * 2)
+// S points to the 16 bytes of this lane: S[k, j] in shared at lane j % 8 + k / 8 * 8 + j / 8 * 16, element k % 8
 static __device__ __forceinline__ void ldmatrix_b_f16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);

@@ -45,7 +45,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // D[i, k] = S[i, k]   by a warp; S: f32[16, 8] in shared, D: f32[16, 8]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 1) * 16, element k % (4 * 1)
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 4 * 16, element k % 4
 static __device__ __forceinline__ void ldmatrix_a_tf32(float* D, const void* S)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
