@@ -64,7 +64,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 }
 
 // D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]
-// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / (4 * 2) * 16, element k % (4 * 2)
+// S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
 static __device__ __forceinline__ void ldmatrix_a_bf16(void* D, const void* S)
 {
     unsigned* D_registers = static_cast<unsigned*>(D);
