@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilegen import schedule as scheduling
 from tilegen.backends.record import Record, record_of
-from tilegen.errors import Source, SourceError, UsageError, did_you_mean, integers
+from tilegen.errors import Source, SourceError, UsageError, did_you_mean, numbers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.files import read_file, shorten
 from tilegen.frontend.instructions import InstructionsOf
@@ -141,14 +141,14 @@ class File:
         """A text of a kernel, without schedules, which needs no other text."""
         return excerpt.kernel_alone(self._module, kernel)
 
-    def kernel(self, name: str | None = None, /, **values: int) -> Kernel:
+    def kernel(self, name: str | None = None, /, **values: float) -> Kernel:
         """A kernel; `name` may be left out where there is only one.
 
         Args:
-            values: integer attributes of the kernel, and sizes to fix as constants.
+            values: attributes of the kernel, and sizes to fix as constants: integers, but for attributes of `float`.
 
         Raises:
-            UsageError: no such kernel, or several and no name; a value that is no integer, or for nothing in it.
+            UsageError: no such kernel, or several and no name; a value that is no such number, or for nothing in it.
             SourceError: the kernel's text is wrong, an equation reads what is not there or defines an element twice,
                 or no sizes are as its `where` says.
         """
@@ -163,8 +163,9 @@ class File:
         if name not in self.kernels:
             notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)
             raise UsageError(f"{self.source.name} has no kernel '{name}'", notes=notes)
-        decl, given = self.kernels[name], integers(values)
-        needed = {word: value for word, value in given.items() if decl.attributes.get(word, 0) is None}
+        decl = self.kernels[name]
+        given = numbers(values, decl.fractions)
+        needed = {word: value for word, value in given.items() if decl.constants.get(word, 0) is None}
         try:
             return Kernel(self, _build(decl, given), given)
         except SourceError as error:
@@ -174,11 +175,11 @@ class File:
             notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
-    def schedule(self, name: str, fix: Mapping[str, int] | None = None, /, **parameters: Setting) -> Scheduled:
+    def schedule(self, name: str, fix: Mapping[str, float] | None = None, /, **parameters: Setting) -> Scheduled:
         """The schedule `name` applied to its kernel; where it is for several, say kernel("..").schedule(name).
 
         Args:
-            fix: integer attributes of the kernel, and sizes to fix as constants.
+            fix: attributes of the kernel, and sizes to fix as constants.
             parameters: values for the schedule's parameters.
 
         Raises:
@@ -209,7 +210,7 @@ class File:
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
 
 
-def _build(decl: KernelDecl, values: Mapping[str, int]) -> nodes.Kernel:
+def _build(decl: KernelDecl, values: Mapping[str, float]) -> nodes.Kernel:
     kernel = build(decl, values)
     if decl.assumptions and not has_sizes(kernel):
         raise SourceError("no sizes are as these facts want them", decl.assumptions[0].span)
@@ -222,10 +223,10 @@ class Kernel(TunedKernel):
     Attributes:
         file: where it stands.
         ir: the kernel itself: tensors with types and shapes (in elements, as expressions of the sizes), equations.
-        values: the attributes and sizes that it was given.
+        values: the attributes and sizes that it was given, all integers but attributes of `float`.
     """
 
-    def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, int]) -> None:
+    def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, float]) -> None:
         self.file = file
         self.ir = ir
         self.values = dict(values)
@@ -335,7 +336,7 @@ class Scheduled(Steps, Studies):
 
     def _fixed_sizes(self) -> tuple[Callable[[], nodes.Tree], Mapping[str, int]]:
         file, name, values = self._of.file, self.kernel.name, self._of.values
-        sizes = {size: values[size] for size in file.kernels[name].size_names() if size in values}
+        sizes = {size: int(values[size]) for size in file.kernels[name].size_names() if size in values}
         others = {word: value for word, value in values.items() if word not in sizes}
         return lambda: self.core.repeat(file.kernel(name, **others).ir).tree, sizes
 

@@ -7,8 +7,9 @@ has the exit code that the command line ends with.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite, nan
 from operator import index
 from typing import Literal, NamedTuple
 
@@ -239,6 +240,26 @@ def integers(values: Mapping[str, object]) -> dict[str, int]:
         if whole is None or isinstance(value, bool):
             raise UsageError(f"{name} is {value!r:.80}, and an integer is wanted")
         found[name] = check_64_bits(name, whole)
+    return found
+
+
+def numbers(values: Mapping[str, object], fractions: Collection[str]) -> dict[str, float]:
+    """The values by their names: integers, and of those that may be `fractions` floats.
+
+    Raises:
+        UsageError: a value is no such number, or is none that is finite and of 64 bits.
+    """
+    whole = integers({name: value for name, value in values.items() if name not in fractions})
+    return {name: whole[name] if name in whole else _fraction(name, value) for name, value in values.items()}
+
+
+def _fraction(name: str, value: object) -> float:
+    try:
+        found = float(value) if not isinstance(value, str | bool) else nan  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        found = nan
+    if not isfinite(found):
+        raise UsageError(f"{name} is {value!r:.80}, and a number is wanted")
     return found
 
 

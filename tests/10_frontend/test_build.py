@@ -8,7 +8,7 @@ from tilegen.errors import Source, UsageError
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Cast, Condition, Const, Expr, Index, Kernel, Load, Op
-from tilegen.ir.walk import loads
+from tilegen.ir.walk import loads, walk
 
 
 def kernel(text: str, **values: int) -> Kernel:
@@ -114,6 +114,15 @@ def test_conditions_are_joined_by_commas_as_facts_are() -> None:
         for condition in ("j <= i and i % 2 == 0 and 1 <= j < 3", "j <= i,\n        i % 2 == 0, 1 <= j < 3")
     )
     assert one_way == other
+
+
+def test_attributes_that_may_be_fractions_are_numbers_of_their_place() -> None:
+    text = "x: f32[N], h: f16[N], eps: float = 1e-5, slope: float = -2) -> y: f32[N], z: f16[N]"
+    body = "y[i] = x[i] + eps\n    z[i] = h[i] * slope + h[i]**eps"
+    first, second = one(text, body).equations
+    assert first.value == Op("+", (Load("x", (var("y.i"),), "f32"), Const(1e-5, "f32")), "f32")
+    assert {c for c in walk(second.value) if isinstance(c, Const)} == {Const(-2.0, "f16"), Const(1e-5, "f16")}
+    assert one(text, body, eps=0.5).equations[0].value.args[1] == Const(0.5, "f32")
 
 
 def test_an_index_word_of_two_equations_is_qualified() -> None:

@@ -155,7 +155,48 @@ def test_one_name_with_two_values_is_a_mistake(tmp_path, capsys) -> None:
     assert "by is to be 3 and 4" in capsys.readouterr().err
 
 
+FRACTION = """\
+kernel shifted(A: f32[N], eps: float = 1e-5, by: int = 2) -> B: f32[N]:
+    B[i] = by * A[i] + eps
+
+schedule s for shifted(T=4 in {4, 8}):
+    blocks(i, T) -> b, t
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["eps=0.25"], None),
+        (["eps=2", "T=8"], None),
+        (["eps=x"], "eps is 'x', and a number is wanted"),
+        (["by=0.5"], "by is 0.5, and an integer is wanted"),
+        (["T=0.5"], "--set takes NAME=INTEGER, not 'T=0.5'"),
+        (["eps=0.1,0.2"], "--set takes NAME=INTEGER, not 'eps=0.1,0.2'"),
+    ],
+)
+def test_fractions_are_for_attributes_that_may_be_ones(given, said, tmp_path, capsys) -> None:
+    (tmp_path / "mine.tg").write_text(FRACTION)
+    code = run(["emit", str(tmp_path / "mine.tg"), "--set", *given])
+    captured = capsys.readouterr()
+    assert code == (2 if said else 0)
+    assert said in captured.err if said else f"+ {float(given[0].partition('=')[2])}f" in captured.out
+
+
 # -- from Python
+
+
+@pytest.mark.parametrize("value", ["0.5", None, float("nan"), True, 2**2000])
+def test_an_attribute_that_is_no_number_is_refused(value) -> None:
+    with pytest.raises(UsageError, match="a number is wanted"):
+        tilegen.load(FRACTION).kernel(eps=value)
+
+
+def test_what_was_given_as_a_fraction_is_given_again() -> None:
+    file = tilegen.load(FRACTION)
+    scheduled = file.kernel(eps=np.float32(0.5), by=3).schedule("s")
+    assert scheduled.to_text().startswith("# with eps = 0.5, by = 3\n")
+    assert scheduled.tree == file.schedule("s", {"by": 3, "eps": 0.5}).tree != file.schedule("s", {"by": 3}).tree
 
 
 @pytest.mark.parametrize("value", ["16", 4.5, True, None, 2**70, np.float32(2)])

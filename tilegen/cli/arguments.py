@@ -128,10 +128,15 @@ def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tup
 
 
 def _setting(name: str, part: str, pair: str) -> Setting:
-    """A number, or a word that names a type or an instruction."""
-    if name and part.isidentifier():
+    """An integer; as text a fraction, for an attribute, or a word that names a type or an instruction."""
+    if is_name(name) and (part.isidentifier() or is_fraction(part)):
         return part
     return parse_numbers([f"{name}={part}" if "=" in pair else pair], "--set")[name]
+
+
+def is_fraction(text: str) -> bool:
+    """True for the text of a number that is no integer: 1e-5."""
+    return re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text) is not None and not re.fullmatch(r"-?\d+", text)
 
 
 def parse_list(text: str | None) -> list[str]:

@@ -151,7 +151,7 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
     if names:
         chosen = file.find_schedule(names[0], select(request).kernel).kernel
         text = file.self_contained(names[0], chosen)
-        if None not in file.kernels[chosen].attributes.values():  # those are given where it is used
+        if None not in file.kernels[chosen].constants.values():  # those are given where it is used
             file.kernel(chosen).schedule(names[0])
     check_output(path, None)
     if _is_same(path, request.file):

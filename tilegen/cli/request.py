@@ -12,9 +12,9 @@ from itertools import product
 from math import prod
 
 from tilegen import api
-from tilegen.cli.arguments import STANDARD_INPUT
+from tilegen.cli.arguments import STANDARD_INPUT, is_fraction
 from tilegen.cli.streams import read_input
-from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, integers, join_errors
+from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, join_errors
 from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule, Setting
@@ -89,8 +89,8 @@ class Request:
 
     def written_kernel(self) -> api.Kernel:
         """The kernel without a schedule, with the sizes and attributes that are given."""
-        values = {name: value for name, (value, *_) in self.settings.items()}
-        return self.load().kernel(self.kernel, **join(self.sizes, integers(values)))
+        values = {name: _number(value) for name, (value, *_) in self.settings.items()}
+        return self.load().kernel(self.kernel, **join(self.sizes, values))
 
     def schedules(self, fixed: Mapping[str, int]) -> dict[str, api.Scheduled]:
         """The schedules, applied, with the sizes `fixed` as constants. Raises the errors of those that cannot be."""
@@ -127,8 +127,9 @@ class Request:
         """
         _check_settings(selection, self.settings)
         _check_fixed(selection, fixed)
-        attributes = {name: value for name, (value, *_) in self.settings.items() if name in selection.attributes}
-        built = selection.file.kernel(selection.kernel, **join(fixed, integers(attributes)))
+        settings = {name: value for name, (value, *_) in self.settings.items() if name in selection.attributes}
+        attributes = {name: _number(value) for name, value in settings.items()}
+        built = selection.file.kernel(selection.kernel, **join(fixed, attributes))
         if not self.any_value:
             _check_candidates(selection, self.settings)
         return built
@@ -145,7 +146,7 @@ class Request:
     def _size_notes(self, size: str, value: int, kernel: nodes.Kernel) -> tuple[str, ...]:
         """Notes for a name that is no size of the kernel: what may be meant."""
         declared = self.load().kernels.get(kernel.name)
-        if declared and size in declared.attributes:
+        if declared and size in declared.constants:
             return (f"it is a constant of the kernel: --set {size}={value} changes it",)
         known = list(kernel.sizes)
         return did_you_mean(size, known) or (f"its sizes are {', '.join(known)}" if known else "it has none",)
@@ -177,10 +178,10 @@ class Selection:
 
     @property
     def attributes(self) -> set[str]:
-        """The integer attributes of the kernel."""
+        """The attributes of the kernel."""
         kernels = self.file.kernels
         declared = kernels.get(self.kernel) if self.kernel else next(iter(kernels.values()), None)
-        return set(declared.attributes) if declared else set()
+        return {*declared.constants} if declared else set()
 
 
 def select(request: Request) -> Selection:
@@ -244,7 +245,12 @@ def _refuse_measurements(path: str) -> None:
     raise UsageError(f"{name} is a record of measurements, and FILE is a text of kernels and schedules", notes=notes)
 
 
-def join(sizes: Mapping[str, int], attributes: Mapping[str, int]) -> dict[str, int]:
+def _number(value: Setting) -> float:
+    """A number of --set: an attribute of the kernel. Words are none, and refused where integers are wanted."""
+    return float(value) if isinstance(value, str) and is_fraction(value) else value  # type: ignore[return-value]
+
+
+def join(sizes: Mapping[str, int], attributes: Mapping[str, float]) -> dict[str, float]:
     """The two mappings as one. Raises UsageError where they give one name two values."""
     for name, value in attributes.items():
         if sizes.get(name, value) != value:
@@ -265,6 +271,9 @@ def _check_settings(selection: Selection, settings: Mapping[str, Sequence[Settin
             known = sorted({*selection.attributes, *selection.parameters})
             near = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
             raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=near)
+        fractions = [each for each in values if isinstance(each, str) and is_fraction(each)]
+        if fractions and name not in selection.attributes:
+            raise UsageError(f"--set takes NAME=INTEGER, not '{name}={fractions[0]}'")
 
 
 def _check_candidates(selection: Selection, settings: Mapping[str, Sequence[Setting]]) -> None:
@@ -285,7 +294,7 @@ def _check_fixed(selection: Selection, fixed: Mapping[str, int]) -> None:
     """Raises UsageError where a parameter of the schedules, which is no size, is to be fixed."""
     kernels = selection.file.kernels
     declared = kernels.get(selection.kernel) if selection.kernel else None
-    sizes = {*declared.size_names(), *declared.attributes} if declared else set()
+    sizes = {*declared.size_names(), *declared.constants} if declared else set()
     for name in fixed:
         if name in selection.parameters.keys() - sizes:
             notes = (f"--set {name}={fixed[name]} sets it",)

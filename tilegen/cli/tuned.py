@@ -24,7 +24,7 @@ def tuned_row(path: str, beside: Entry, given: Mapping[str, int], runs_on: Engin
     kernel = beside.attempt.kernel
     sizes = power_sizes(kernel.ir.meant_kernel, given, GPU_LIMITS if runs_on.on_gpu else CPU_LIMITS)
     records = kernel.records_of(path)
-    sizes |= {name: value for name, value in kernel.values.items() if name in records[0].sizes}
+    sizes |= {name: int(value) for name, value in kernel.values.items() if name in records[0].sizes}
     found = find_fastest(records, runs_on.name, sizes)
     if found is None:
         there = dict.fromkeys(f"{_sizes_text(r.sizes)} on {r.device.name}" for r in records if r.device)

@@ -12,6 +12,7 @@ from tilegen.frontend.beside import beside_of
 from tilegen.frontend.claims import claims_of
 from tilegen.frontend.first import argmax_place_and_start
 from tilegen.frontend.folding import Literal
+from tilegen.frontend.fractions import fix_fractions
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
 from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
 from tilegen.frontend.loops import loops_of
@@ -26,14 +27,20 @@ from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equat
 from tilegen.ir.walk import loads, walk
 
 MOST_DIMENSIONS = 32  # as arrays have
-_RESERVED = (*DTYPES, *REDUCTIONS, "int", "bool", "inf", "pi")
+_RESERVED = (*DTYPES, *REDUCTIONS, "int", "float", "bool", "inf", "pi")
 
 
-def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
+def build(decl: s.KernelDecl, values: Mapping[str, float] = {}) -> Kernel:
     """The kernel of a declaration. Raises SourceError.
 
-    `values` gives integer attributes (the others keep their defaults) and sizes to fix as constants.
+    `values` gives attributes (the others keep their defaults) and sizes to fix as constants; all are integers but
+    those of fractions.
     """
+    decl, others = fix_fractions(decl, values), {n: int(v) for n, v in values.items() if n not in decl.fractions}
+    return _build(decl, others)
+
+
+def _build(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     try:
         return _kernel(decl, values)
     except SourceError as error:
@@ -43,7 +50,7 @@ def build(decl: s.KernelDecl, values: Mapping[str, int] = {}) -> Kernel:
             others[0].others = ()
             raise join_errors(others) from None  # where all else is right, reductions may stand where they stand
         written = write_out(decl, nested[0], lambda other: _kernel(other, values))
-    return build(written, values)
+    return _build(written, values)
 
 
 def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
@@ -80,7 +87,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
     parameters = tuple(param.name.text for param in decl.inputs)
-    meant, slack = claims_of(decl, lambda other: build(other, values))
+    meant, slack = claims_of(decl, lambda other: _build(other, values))
     return Kernel(
         decl.name,
         sizes,
@@ -167,16 +174,18 @@ def _kind(param: s.Param) -> str:
 
 def _parameter(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor | Scalar:
     name, dtype = param.name.text, param.type.text
-    if dtype == "int":
-        raise SourceError(f"'{name}' is not an input and cannot be an integer attribute", param.span)
+    if dtype in ("int", "float"):
+        raise SourceError(f"'{name}' is not an input and cannot be an attribute", param.span)
     if dtype not in DTYPES:
-        notes = did_you_mean(dtype, list(DTYPES)) or (f"the types are {', '.join(DTYPES)}, and int for attributes",)
+        notes = did_you_mean(dtype, list(DTYPES)) or (
+            f"the types are {', '.join(DTYPES)}, and int and float for attributes",
+        )
         raise SourceError(f"there is no type '{dtype}'", param.type.span, notes=notes)
     if param.shape is None and role != "input":
         notes = (f"only an input can be a scalar; a tensor of one element is {dtype}[1]",)
         raise SourceError(f"'{name}' has no shape", param.span, notes=notes)
     if param.default is not None:
-        raise SourceError("only an integer attribute has a default", param.default.span)
+        raise SourceError("only an attribute has a default", param.default.span)
     if param.shape is None:
         if param.storage is not None:
             raise SourceError(f"'{name}' is a scalar and has no storage order", param.storage.span)

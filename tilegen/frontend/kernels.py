@@ -42,20 +42,25 @@ def kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> Ke
                 beside.append(_beside(place, line))
             case other:
                 raise TypeError(other)
+    attributes = [p for p in given if p.type.text in ("int", "float")]
+    for number, param in enumerate(attributes):
+        if param.name.text in [other.name.text for other in attributes[:number]]:
+            raise SourceError(f"'{param.name.text}' is declared twice", param.name.span)
     span = place.of(token(word))
     return KernelDecl(
         name=str(word),
-        inputs=tuple(p for p in given if p.type.text != "int"),
+        inputs=tuple(p for p in given if p not in attributes),
         outputs=tuple(_params(place, outputs)),
         variables=tuple(variables),
         assumptions=convert_all(place, where) if where is not None else (),
         equations=tuple(equations),
         claims=tuple(claims),
-        attributes={p.name.text: _default(p) for p in given if p.type.text == "int"},
+        attributes={p.name.text: _integer(p) for p in attributes if p.type.text == "int"},
         functions=functions,
         doc=place.doc_above(span),
         span=span,
         beside=tuple(beside),
+        fractions={p.name.text: _number(p) for p in attributes if p.type.text == "float"},
     )
 
 
@@ -87,25 +92,29 @@ def _storage(place: Place, tree: Branch) -> StorageOrder:
     return StorageOrder(name(place, word), convert_all(place, dims) if dims is not None else None, place.of(tree))
 
 
-def _default(param: Param) -> int | None:
-    """The default of an integer attribute. Raises SourceError where it is not an integer."""
+def _number(param: Param) -> float | None:
+    """The default of an attribute. Raises SourceError where it is no number."""
     if param.shape is not None or param.storage is not None:
-        raise SourceError(f"'{param.name.text}' is an integer attribute; it has no shape", param.span)
+        raise SourceError(f"'{param.name.text}' is an attribute, one number; it has no shape", param.span)
     match param.default:
         case None:
             return None
-        case Num(int(value)):
+        case Num(value) | Unary("+", Num(value)):
             return value
-        case Unary("-", Num(int(value))):
+        case Unary("-", Num(value)):
             return -value
-        case Unary("+", Num(int(value))):
-            return value
         case other:
-            raise SourceError(
-                f"the default of '{param.name.text}' is not an integer",
-                other.span,
-                notes=(f"a number with a fraction is given in the call: {param.name.text}: f32",),
-            )
+            raise SourceError(f"the default of '{param.name.text}' is no number", other.span)
+
+
+def _integer(param: Param) -> int | None:
+    """The default of an integer attribute. Raises SourceError where it is not an integer."""
+    name, value = param.name.text, _number(param)
+    if isinstance(value, float):
+        assert param.default
+        notes = (f"a number with a fraction is {name}: float, or given in each call: {name}: f32",)
+        raise SourceError(f"the default of '{name}' is not an integer", param.default.span, notes=notes)
+    return value
 
 
 def _equation(place: Place, tree: Branch) -> Assign:

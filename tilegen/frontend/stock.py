@@ -107,8 +107,7 @@ def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:
     """True if the kernels have the same loops and tensors: what a schedule says of one can be said of the other."""
     try:
         kernels = [
-            build(decl, dict.fromkeys((a for a, v in decl.attributes.items() if v is None), 1))
-            for decl in (mine, other)
+            build(decl, dict.fromkeys((a for a, v in decl.constants.items() if v is None), 1)) for decl in (mine, other)
         ]
     except TilegenError:  # it is told where the kernel is used
         return False

@@ -167,7 +167,7 @@ class FunctionDecl:
 class KernelDecl:
     """A kernel as the text declares it; `build` turns it into a `Kernel`.
 
-    `attributes` are its integer attributes and their defaults, None where there is none.
+    `attributes` are its integer attributes and their defaults, None where there is none, `fractions` those of `float`.
     """
 
     name: str
@@ -182,6 +182,12 @@ class KernelDecl:
     doc: str
     span: Span
     beside: tuple[BesideLine, ...] = ()
+    fractions: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> Mapping[str, float | None]:
+        """The attributes of either kind, and their defaults."""
+        return {**self.attributes, **self.fractions}
 
     def size_names(self) -> tuple[str, ...]:
         """The symbolic sizes in the order of their first use in a shape."""

@@ -104,7 +104,7 @@ class RunRecord:
     file: str | None = None
     schedule: str | None = None
     parameters: Mapping[str, Setting] = field(default_factory=dict)
-    constants: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     exit_code: int = 0
     proof: str | None = None

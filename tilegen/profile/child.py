@@ -36,7 +36,7 @@ class Task:
     kernel: str
     schedule: str | None
     parameters: Mapping[str, Setting]
-    constants: Mapping[str, int]
+    constants: Mapping[str, float]
     sizes: Mapping[str, int]
     steps: tuple[int, ...]
     answer: str

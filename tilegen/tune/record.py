@@ -48,7 +48,7 @@ def result_line(
         str(candidate),
         task.kernel,
         outcome.state,
-        {**{n: v for n, v in constants.items() if n in kernel.sizes}, **task.sizes},
+        {**{n: int(v) for n, v in constants.items() if n in kernel.sizes}, **task.sizes},
         text=task.texts[candidate.schedule],
         schedule=candidate.schedule,
         parameters=dict(candidate.parameters),

@@ -25,7 +25,7 @@ class Task:
 
     Attributes:
         texts: for each schedule a text of it and its kernel, which needs no other text.
-        values: the kernel's integer attributes, and sizes to fix as constants.
+        values: the kernel's attributes, and sizes to fix as constants.
         sizes: all sizes to time at.
         arch: the GPU's architecture; None without one.
         machine: whose roofline prunes; None where none is known for the device.
@@ -33,7 +33,7 @@ class Task:
 
     kernel: str
     texts: Mapping[str, str]
-    values: Mapping[str, int]
+    values: Mapping[str, float]
     sizes: Mapping[str, int]
     device: str
     arch: str | None = None

@@ -113,8 +113,8 @@ def parse_kernel(text, name):
 def _declare(kernel, text, role):
     for param in split(text):
         name, dtype, shape, default = re.match(r"(\w+)\s*:\s*(\w+)\s*(?:\[(.*?)\])?[^=]*(?:=\s*(.*))?$", param).groups()
-        if dtype == "int":
-            kernel.attributes[name] = int(default) if default else None
+        if dtype in ("int", "float"):
+            kernel.attributes[name] = {"int": int, "float": float}[dtype](default) if default else None
         else:
             role = "updated" if role == "output" and name in kernel.tensors else role
             kernel.tensors[name] = Tensor(dtype, [expression(e) for e in split(shape or "")], role)
