@@ -84,8 +84,8 @@ def test_a_size_that_is_no_multiple_leaves_no_vectors():
 
 
 def test_words_of_the_language_are_no_names():
-    text = emit([launch_of(ADD.format(a="float", b="tid", c="full", where=""))], "cuda")
-    assert "const float* __restrict__ float_, const float* __restrict__ tid, float* __restrict__ full_" in text
+    text = emit([launch_of(ADD.format(a="double", b="tid", c="full", where=""))], "cuda")
+    assert "const float* __restrict__ double_, const float* __restrict__ tid, float* __restrict__ full_" in text
 
 
 def test_full_tiles_are_tested_once_and_have_no_tests_inside():

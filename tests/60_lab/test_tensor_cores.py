@@ -107,16 +107,16 @@ def test_the_rows_of_ldmatrix_meet_in_the_banks():
 
 
 def test_only_lanes_that_give_an_address_read_a_row():
-    text = TEXT.replace("ldmatrix_b_trans_bf16", "half").replace("tensorize(k16, f2, j8,", "tensorize(k16, j8,")
+    text = TEXT.replace("ldmatrix_b_trans_bf16", "half_rows").replace("tensorize(k16, f2, j8,", "tensorize(k16, j8,")
     text += """
-instruction half(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
+instruction half_rows(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
     D[k, j] = S[k, j]
     S[k, j] in shared at lane k, element j
     D[k, j] in lane j * 4 + k % 8 / 2, register k % 2 + k / 8 * 2
     ptx "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {D}, [{S}];"
 """
     launch = lower(tilegen.load(text).kernel("product").schedule("warps").tree)[0]
-    (found,) = (t for t in traffic(program_of(launch), CUBE) if t.site.by == "half")
+    (found,) = (t for t in traffic(program_of(launch), CUBE) if t.site.by == "half_rows")
     assert found.bytes == found.requests * 256
     assert [lane >= 0 for lane in found.conflict.lanes] == [True] * 16 + [False] * 16
 

@@ -105,7 +105,7 @@ def parse_kernel(text, name):
                 kernel.functions[function[1]] = (split(function[2]), expression(function[3]))
         elif inside and line.split()[0] == "var":
             _declare(kernel, line.strip()[3:], "intermediate")
-        elif inside and " approximates " not in line:  # it says what is near, and defines nothing
+        elif inside and not re.match(r'\s*(beside\b|")', line) and " approximates " not in line:  # these define nothing
             kernel.equations += [_equation(kernel, line.strip())]
     return kernel
 
