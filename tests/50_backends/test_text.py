@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import lower_stock, schedule_stock
 from tests.support.stored import as_called
+from tests.support.written import tree_from
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.dialect import CUDA
@@ -227,3 +228,19 @@ def test_a_test_and_an_index_of_the_same_value_have_texts_of_their_own():
     assert writer.index(value) == "i + j - 1"
     assert writer.condition(Condition(value)) == "i + j >= 1"
     assert writer.index(value) == "i + j - 1"
+
+
+def test_the_head_names_an_updated_array_of_which_boxes_have_the_old_values():
+    tree = tree_from("""
+kernel shifted(A: f32[N]) -> A: f32[N]:
+    var t: f32[N]
+    t[i] = (A[i + 1] else 0)
+    A[i] = t[i] + A[i]
+schedule boxes for shifted():
+    tile(t.i, 16) -> b, u
+    bind(b, block.x)
+    bind(u, thread.x)
+    cache_shared(A.old, at=b)
+    bulk(A.old.shared)
+""")
+    assert "// arrays A[N], t[N]; t overlaps no other\n" in emit(lower(tree), "cuda")

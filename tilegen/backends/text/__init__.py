@@ -110,7 +110,8 @@ def _describe_arrays(launch: Launch, names: Mapping[str, str]) -> str:
     found = {*launch.tensors, *(memory_of(each.buffer) for each in launch.maps)}
     ordered = (*(memory_of(tensor.name) for tensor in launch.kernel.tensors), *launch.tensors)
     every = dict.fromkeys(name for name in ordered if name in found)
-    shapes = ("".join(f"[{_in_tiles(extent)}]" for extent in scratch_extents(launch.buffers[name])) for name in every)
+    held = {memory_of(name): buffer for name, buffer in launch.buffers.items()}  # of one updated, the old values too
+    shapes = ("".join(f"[{_in_tiles(extent)}]" for extent in scratch_extents(held[name])) for name in every)
     listed = ", ".join(names[name] + shape for name, shape in zip(every, shapes, strict=True))
     written = {memory_of(name) for name in written_by(launch)}
     alone = [names[name] for name in every if name in written] if len(every) > 1 else []
