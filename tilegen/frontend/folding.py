@@ -15,7 +15,7 @@ _MOST_BITS = 64
 class Literal:
     """A number without a type yet: it takes the type of the other operand or of its target.
 
-    What has been `shifted` to the left, by so many bits at most, is bits: it has the last ones of its type.
+    What has been `shifted` to the left, by that number of bits at most, is bits: it has the last ones of its type.
     """
 
     value: int | float

@@ -102,7 +102,7 @@ def _check_shared_axes(program: Projection) -> None:
 
 
 def _check_resident(launch: Node) -> None:
-    """Refused where a multiprocessor has no room for the threads of so many blocks."""
+    """Refused where a multiprocessor has no room for the threads of its resident blocks."""
     inside = list(loops(launch))
     block = max(inside, key=lambda loop: loop.resident, default=None)
     bound = ([loop.extent.const for loop in inside if loop.kind == kind] for kind in THREAD_KINDS)

@@ -93,7 +93,7 @@ def _count_plain(place: Affine, extent: int, loops: Mapping[str, int]) -> int:
     factor, count = place.terms[0][1], loops[str(place.terms[0][0])]
     first, last = sorted((place.const, place.const + factor * (count - 1)))
     step = abs(factor)
-    below = -(-max(0, -first) // step)  # so many places lie below 0
+    below = -(-max(0, -first) // step)  # the places that lie below 0
     return max(0, (min(last, extent - 1) - first) // step + 1 - below) if count else 0
 
 

@@ -50,7 +50,7 @@ class Product:
 
 
 def count_blocks(launch: str, grid: tuple[Product, Product, Product], sizes: Mapping[str, int]) -> tuple[int, int, int]:
-    """The blocks of a launch along x, y and z at these sizes. Raises LimitError where a grid has no so many."""
+    """The blocks of a launch along x, y and z at these sizes. Raises LimitError where a grid cannot have them."""
     x, y, z = (along.evaluate(sizes) for along in grid)
     for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
         if blocks > limit:

@@ -60,7 +60,7 @@ def _multiplies_slots_alone(loop: For) -> bool:
 
 
 def _overlap(loop: For) -> tuple[Spmd, ...]:
-    """The loop with later releases, and what is to do ahead of it and behind it."""
+    """The loop with later releases, and what is to do before it and after it."""
     wait, hold, *batch, complete, release, next_slot = loop.body
     assert isinstance(complete, Complete)
     assert isinstance(release, Release)

@@ -218,7 +218,7 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
 
 
 def _check_registers(node: Complete, computed: set[str], read: set[str], held: frozenset[str]) -> None:
-    """Refused where a register buffer of the products is not held ahead of their begin, or not waited for."""
+    """Refused where a register buffer of the products is not held before they begin, or not waited for."""
     if node.earlier or not computed <= {*node.results}:
         name = min(computed - {*node.results}, default=node.protocol)
         raise Refused(f"nothing waits for '{name}' to be computed")

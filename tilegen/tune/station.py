@@ -40,7 +40,7 @@ class Station:
 
     Attributes:
         task: `begin` sets it.
-        width: so many candidates at once.
+        width: the number of candidates at once.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ class Convolution:
 
     `stride`, `padding` and `dilation` have one number for each dimension behind the channels. The axes say of each
     tensor which of its dimensions are the batch (or the filters), the channels, and those behind them. Where it is
-    `grouped`, x and y have a dimension of groups ahead of the channels, and f one ahead of the filters.
+    `grouped`, x and y have a dimension of groups before the channels, and f one before the filters.
     """
 
     x: str
@@ -81,7 +81,7 @@ def _orders(rank: int, grouped: bool) -> Iterator[tuple[int, ...]]:
 
 
 def _orders_of_filters(rank: int, grouped: bool) -> Iterator[tuple[int, ...]]:
-    """Axes of filters with the channels behind them, then last, then (without groups) ahead of the filters."""
+    """Axes of filters with the channels behind them, then last, then (without groups) before the filters."""
     yield tuple(range(rank))
     if grouped:
         yield (0, 1, rank - 1, *range(2, rank - 1))
