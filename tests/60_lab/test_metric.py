@@ -4,8 +4,8 @@ import pytest
 
 import tilegen
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.forms import as_product
 from tilegen.lab.metric import moved_bytes, operations, rate, unit
+from tilegen.lab.product import as_product
 
 
 def kernel(text: str) -> Kernel:
@@ -44,8 +44,8 @@ def test_a_gemm_is_a_product_whatever_its_transpositions() -> None:
     text = GEMM.replace("A: f32[M, K]", "A: f32[K, M]").replace("A[i, k] * B[k, j]", "B[k, j] * A[k, i]")
     swapped = as_product(kernel(text))
     assert swapped is not None
-    # B comes first in the text, and has the columns all the same: C stores them one behind the other.
-    assert (swapped.a, swapped.a_axes, swapped.b_axes, swapped.c_axes) == ("A", (1, 0), (0, 1), (0, 1))
+    # B comes first in the text: its columns are the rows of the product, and those of C the second of its dimensions.
+    assert (swapped.a, swapped.a_axes, swapped.b_axes, swapped.c_axes) == ("B", (1, 0), (0, 1), (1, 0))
 
 
 @pytest.mark.parametrize(

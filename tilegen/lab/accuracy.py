@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.interpreter.byte_floats import bytes_to_float32
 from tilegen.ir.nodes import BYTE_FLOATS, FLOATS, Kernel
-from tilegen.lab.forms import as_product
+from tilegen.lab.product import as_product
 
 _ROWS = 1024  # computed at a time
 

@@ -14,27 +14,17 @@ from tilegen.ir.walk import rewrite, substitute
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """`c = sum[k](a * b)`.
+    """`c = sum[k](a * b)`; `result` is the type of c.
 
-    The axes say of each tensor which of its dimensions are batch, row and column; the columns of the product are
-    what `c` stores faster. `operands` is the type of a and b, or "tf32" where they are f32 rounded to that;
-    `sums` the type of the sum, `result` that of c.
+    The axes say of each tensor which of its dimensions are batch, row and column: the rows are those of a.
     """
 
     a: str
     b: str
-    c: str
     a_axes: tuple[int, ...]
     b_axes: tuple[int, ...]
     c_axes: tuple[int, ...]
-    operands: str
-    sums: str
     result: str
-
-    @property
-    def batch(self) -> int:
-        """How many of the product's dimensions are batches."""
-        return len(self.c_axes) - 2
 
 
 def as_product(kernel: Kernel) -> MatrixProduct | None:
@@ -45,7 +35,7 @@ def as_product(kernel: Kernel) -> MatrixProduct | None:
         case (total, last) if (
             last.reduce is None and not last.conditions and defines_all(last, kernel.tensor(last.target))
         ):
-            stored = without_casts(last.value)
+            stored = _without_casts(last.value)
             copies = isinstance(stored, Load) and stored.buffer == total.target and stored.fallback is None
             return _product(kernel, total, last) if copies else None
         case _:
@@ -73,11 +63,11 @@ def _inline_roundings(kernel: Kernel) -> tuple[Equation, ...]:
     return rewrite(tuple(left), inline)
 
 
-def operands(equation: Equation) -> tuple[tuple[Load, str], tuple[Load, str]] | None:
+def _operands(equation: Equation) -> tuple[tuple[Load, str], tuple[Load, str]] | None:
     """The two factors of a sum of products, with the types whose values they have; None for another equation."""
     if equation.reduce != "sum" or equation.conditions:
         return None
-    match without_casts(equation.value):
+    match _without_casts(equation.value):
         case Op("*", (left, right)):
             first, second = _operand(left), _operand(right)
             return (first, second) if first and second else None
@@ -87,7 +77,7 @@ def operands(equation: Equation) -> tuple[tuple[Load, str], tuple[Load, str]] | 
 
 def _operand(expr: Expr) -> tuple[Load, str] | None:
     """A factor with its type, which is "tf32" where it is rounded to that, in whatever direction."""
-    match without_casts(expr):
+    match _without_casts(expr):
         case Load() as load:
             return load, load.dtype
         case Op(name, (Load() as load,)) if name in ROUNDINGS:
@@ -96,14 +86,14 @@ def _operand(expr: Expr) -> tuple[Load, str] | None:
             return None
 
 
-def without_casts(expr: Expr) -> Expr:
+def _without_casts(expr: Expr) -> Expr:
     """The expression below all casts around it."""
-    return without_casts(expr.arg) if isinstance(expr, Cast) else expr
+    return _without_casts(expr.arg) if isinstance(expr, Cast) else expr
 
 
 def _product(kernel: Kernel, total: Equation, last: Equation) -> MatrixProduct | None:
     """The product of the sum `total`, which `last` stores: that itself, or an equation that copies it."""
-    factors = operands(total)
+    factors = _operands(total)
     if factors is None or len(total.reduced) != 1 or any(load.fallback for load, _ in factors):
         return None
     (first, first_type), (second, second_type) = factors
@@ -113,40 +103,29 @@ def _product(kernel: Kernel, total: Equation, last: Equation) -> MatrixProduct |
     if not _same_extents(kernel, zip((first.buffer, second.buffer, total.target), (a, b, c), strict=True)):
         return None
     if last is not total:
-        stored = without_casts(last.value)
+        stored = _without_casts(last.value)
         assert isinstance(stored, Load)
         read, written = _loop_names(stored.index), _loop_names(last.index)
         if read is None or written is None or kernel.tensor(total.target).role != "intermediate":
             return None
         names = dict(zip(read, c, strict=True))
         c = [names[word] for word in written]
-    return _with_axes(kernel, total, (first.buffer, second.buffer, last.target), (a, b, c), first_type)
+    return _with_axes(total.reduced[0].name, (first.buffer, second.buffer), (a, b, c), kernel.tensor(last.target).dtype)
 
 
 def _with_axes(
-    kernel: Kernel,
-    total: Equation,
-    names: tuple[str, str, str],
-    words: tuple[list[str], list[str], list[str]],
-    dtype: str,
+    k: str, names: tuple[str, str], words: tuple[list[str], list[str], list[str]], result: str
 ) -> MatrixProduct | None:
-    (a, b, c), k, target = words, total.reduced[0].name, kernel.tensor(names[2])
+    a, b, c = words
     rows, columns = [w for w in c if w in a and w not in b], [w for w in c if w in b and w not in a]
     if len(rows) != 1 or len(columns) != 1:
         return None
-    (row,), (column,), first, second = rows, columns, names[0], names[1]
-    # The columns are what the result stores faster.
-    stored = [c[dimension] for dimension in target.order]
-    if stored.index(row) > stored.index(column):
-        a, b, first, second, row, column = b, a, second, first, column, row
-    batch = [w for w in c if w not in (row, column)]
-    if sorted(a) != sorted([*batch, row, k]) or sorted(b) != sorted([*batch, column, k]):
+    batch = [w for w in c if w not in (*rows, *columns)]
+    places = ([*batch, *rows, k], [*batch, k, *columns], [*batch, *rows, *columns])
+    if sorted(a) != sorted(places[0]) or sorted(b) != sorted(places[1]):
         return None
-    places = ([*batch, row, k], [*batch, k, column], [*batch, row, column])
-    axes = [tuple(each.index(w) for w in wanted) for each, wanted in zip((a, b, c), places, strict=True)]
-    return MatrixProduct(
-        first, second, names[2], axes[0], axes[1], axes[2], dtype, kernel.tensor(total.target).dtype, target.dtype
-    )
+    axes = [tuple(each.index(w) for w in wanted) for each, wanted in zip(words, places, strict=True)]
+    return MatrixProduct(*names, axes[0], axes[1], axes[2], result)
 
 
 def _same_extents(kernel: Kernel, indexed: Iterable[tuple[str, list[str]]]) -> bool:
