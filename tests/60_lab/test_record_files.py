@@ -18,7 +18,6 @@ from tilegen.lab.records import (
     Readings,
     RunRecord,
     line_of,
-    read_line,
     read_records,
     to_dict,
 )
@@ -45,7 +44,7 @@ FULL = replace(
 def test_a_record_is_read_as_it_was_written(record) -> None:
     line = line_of(record)
     assert "\n" not in line
-    assert read_line(line, "f.jsonl:1") == record
+    assert read_records(line, "f.jsonl") == [record]
     assert list(json.loads(line))[:2] == ["schema", "tilegen"]
 
 
@@ -63,7 +62,7 @@ def test_the_schema_has_the_fields_of_a_record_and_no_others() -> None:
     for name, kind in {"device": Device, "conditions": Conditions}.items():
         assert set(found["properties"][name]["properties"]) == {f.name for f in fields(kind)}
     least = {name: value for name, value in to_dict(PLAIN).items() if name in found["required"]}
-    assert read_line(json.dumps(least), "f") == replace(PLAIN, **least | {"samples": ()})
+    assert read_records(json.dumps(least), "f") == [replace(PLAIN, **least | {"samples": ()})]
 
 
 def test_the_schema_is_a_json_schema_and_refuses_what_is_of_another_type() -> None:

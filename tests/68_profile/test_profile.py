@@ -194,7 +194,8 @@ def test_a_child_has_the_same_programs(name: str, schedule: str) -> None:
     stages = stages_by_line(scheduled.stages)
     text, parameters = file.self_contained(schedule, scheduled.kernel.name), dict(scheduled.core.parameters)
     task = Task(text, scheduled.kernel.name, schedule, parameters, {}, {}, tuple(range(len(stages))), "")
-    assert trees_of(Task(**json.loads(task.to_json()))) == [stage.tree for stage in stages]
+    read = Task(**json.loads(task.to_json()))
+    assert trees_of(read, derivation_of(read)) == [stage.tree for stage in stages]
 
 
 def test_the_command_line_runs_a_child_of_this_tilegen(tmp_path) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_point
 from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
 from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
@@ -63,12 +63,10 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     require_check_memory(every, sizes, runs_on, repeated=repeat is not None)
     printing.print_note(check_outlook(every, sizes, runs_on, repeat or 0))
     checked = {name: _Checked(error=each) for name, each in attempts.items() if isinstance(each, TilegenError)}
-    stopped = False
     with printing.progress() as progress:
-        try:
-            run_interruptibly(lambda: _check_all(trees, sizes, runs_on, unproved, repeat or 0, checked, progress))
-        except KeyboardInterrupt:
-            stopped = True
+        stopped = run_until_interrupted(
+            lambda: _check_all(trees, sizes, runs_on, unproved, repeat or 0, checked, progress)
+        )
     if request.json_file:
         origins = {name: origin_of(each) for name, each in applied.items()}
         origin = {word: {n: each[word] for n, each in origins.items()} for word in ("parameters", "written")}
@@ -80,10 +78,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     errors = {name: each.error for name, each in checked.items() if each.error}
     for name, error in errors.items():
         print(f"{name}: {error.render()}", file=sys.stderr)
-    if stopped:
-        print("interrupted: these are the results so far", file=sys.stderr)
-        return INTERRUPTED
-    return max((error.exit_code for error in errors.values()), default=0)
+    return exit_code((error.exit_code for error in errors.values()), "results", stopped=stopped)
 
 
 def _check_all(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import Finite, parse_point
 from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
-from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.plot import check_plot, draw, plot_option
-from tilegen.cli.request import Request, select
-from tilegen.cli.rows import Entry, records_of, run_comparison, to_json
-from tilegen.cli.tuned import tuned_row
+from tilegen.cli.records import attempt_of, comparison_json, records_of
+from tilegen.cli.request import Attempt, Request, select
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 
@@ -63,12 +63,12 @@ def compare_command(
         notes = ("without --machine, --device cpu takes the times of the CPU",)
         raise UsageError(f"{asked[0]} is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_point(fix, "--fix"), requests
-    entries = _entries(requests, fixed)
-    printing.print_remarks({name: entry.applied for name, entry in entries.items() if entry.applied})
+    tried = _rows(requests, fixed)
+    printing.print_remarks({name: each.applied for name, each in tried.items() if each.applied})
     for sizes in first.points:
-        replace(first, sizes=sizes).check_sizes(next(e.applied.kernel for e in entries.values() if e.applied))
+        replace(first, sizes=sizes).check_sizes(next(each.applied.kernel for each in tried.values() if each.applied))
     options = {"unproved": unproved, "errors": errors, "steady": steady, "machine": predicts}
-    sweep = _Sweep(entries, runs_on, fixed, tuned, **options)
+    sweep = _Sweep(tried, runs_on, fixed, tuned, **options)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -79,23 +79,21 @@ def compare_command(
         from tilegen.report.comparison import record_pictures
 
         draw(record_pictures(sweep.records()), plot)
-    if sweep.stopped:
-        print("interrupted: these are the rows so far", file=sys.stderr)
-        return INTERRUPTED
-    return max((sweep.exit_code, *(row.exit_code for result in sweep.results for row in result.rows)))
+    codes = (row.exit_code for result in sweep.results for row in result.rows)
+    return exit_code((sweep.exit_code, *codes), "rows", stopped=sweep.stopped)
 
 
 class _Sweep:
     """The comparisons at one size after the other: the `results` so far, and whether someone has `stopped` it."""
 
     def __init__(
-        self, entries: Mapping[str, Entry], runs_on: Engine, fixed: Mapping[str, int], tuned: str | None, **options: Any
+        self, tried: Mapping[str, Attempt], runs_on: Engine, fixed: Mapping[str, int], tuned: str | None, **options: Any
     ) -> None:
         """`options` are those of a ComparisonRun."""
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
-        self._entries, self._runs_on, self._fixed, self._tuned, self._options = entries, runs_on, fixed, tuned, options
+        self._tried, self._runs_on, self._fixed, self._tuned, self._options = tried, runs_on, fixed, tuned, options
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.
@@ -115,41 +113,77 @@ class _Sweep:
             printing.comparison(printing.console(), self.results[-1])
 
     def _compare_at(self, sizes: Mapping[str, int]) -> Comparison:
-        entries = {name: entry for name, entry in self._entries.items() if entry.file != self._tuned}
+        tried = {name: each for name, each in self._tried.items() if each.file != self._tuned}
         if self._tuned:
-            row = tuned_row(self._tuned, next(iter(entries.values())), sizes, self._runs_on)
-            entries, self._entries = entries | row, {**self._entries, **row}
-        result, self.stopped = run_comparison(entries, self._runs_on, sizes, **self._options)
+            row = _tuned_row(self._tuned, next(iter(tried.values())).kernel, sizes, self._runs_on)
+            tried, self._tried = tried | row, {**self._tried, **row}
+        result, self.stopped = run_comparison(tried, self._runs_on, sizes, **self._options)
         return result
 
     def records(self) -> list[RunRecord]:
-        return [record for result in self.results for record in records_of(result, self._entries, self._runs_on)]
+        return [record for result in self.results for record in records_of(result, self._tried, self._runs_on)]
 
     def to_json(self) -> dict[str, Any]:
         """The comparison; of several the first one, with all of the rows, and their sizes as `points`."""
-        first, *others = [to_json(result, self._entries, self._runs_on) for result in self.results]
+        first, *others = [comparison_json(result, self._tried, self._runs_on) for result in self.results]
         if others:
             first["rows"] = [row for each in (first, *others) for row in each["rows"]]
             first["points"] = [each["sizes"] for each in (first, *others)]
         return {**first, "interrupted": self.stopped}
 
 
-def _entries(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, Entry]:
-    """The rows by their names.
+def run_comparison(
+    tried: Mapping[str, Attempt], runs_on: Engine, sizes: Mapping[str, int], **options: Any
+) -> tuple[Comparison, bool]:
+    """The comparison of the rows, and whether someone has interrupted it; `options` are those of a ComparisonRun."""
+    from tilegen.lab.compare import ComparisonRun
+
+    with printing.progress() as progress:
+        run = ComparisonRun({n: each.tree for n, each in tried.items()}, runs_on, sizes, progress, **options)
+        printing.print_note(run.outlook)
+        stopped = run_until_interrupted(run.run)
+    return run.result(), stopped
+
+
+def _tuned_row(path: str, kernel: api.Kernel, given: Mapping[str, int], runs_on: Engine) -> dict[str, Attempt]:
+    """The row of the fastest schedule in a record of tuning for this kernel, on this device, at the sizes timed at.
+
+    Raises:
+        UsageError: it has none.
+    """
+    from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
+    from tilegen.lab.tuned import find_fastest
+
+    sizes = power_sizes(kernel.ir.meant_kernel, given, GPU_LIMITS if runs_on.on_gpu else CPU_LIMITS)
+    records = kernel.records_of(path)
+    sizes |= {name: int(value) for name, value in kernel.values.items() if name in records[0].sizes}
+    found = find_fastest(records, runs_on.name, sizes)
+    if found is None:
+        there = dict.fromkeys(f"{_sizes_text(r.sizes)} on {r.device.name}" for r in records if r.device)
+        notes = (f"it has {'; '.join(there)}",)
+        raise UsageError(f"{path} has no time at {_sizes_text(sizes)} on {runs_on.name}", notes=notes)
+    return {f"tuned: {found.name}": attempt_of(found, path)}
+
+
+def _sizes_text(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _rows(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, Attempt]:
+    """What there is to compare, by the names of the rows.
 
     Raises:
         UsageError: they are not of one kernel. Another TilegenError where none can be applied, which says why.
     """
-    own = _own_settings(_own_kernels(requests))
-    found = [Entry(r.file, r.load().source.name, attempt) for r in own for attempt in r.tried(fixed)]
-    applied = [entry for entry in found if entry.applied]
+    found = [attempt for r in _own_settings(_own_kernels(requests)) for attempt in r.tried(fixed)]
+    applied = [each for each in found if each.applied]
     if not applied:
-        raise join_errors([e.attempt.result for e in found if isinstance(e.attempt.result, TilegenError)])
-    for entry in applied[1:]:
-        _check_kernels(applied[0], entry)
+        raise join_errors([each.result for each in found if isinstance(each.result, TilegenError)])
+    for other in applied[1:]:
+        _check_kernels(applied[0], other)
     varied = {n for r in requests for n, values in r.settings.items() if len(values) > 1}
-    files = len({entry.file for entry in found}) > 1
-    return {_name(entry, varied, with_file=files): entry for entry in found}
+    files = len({each.file for each in found}) > 1
+    return {_name(each, varied, with_file=files): each for each in found}
 
 
 def _own_kernels(requests: Sequence[Request]) -> Sequence[Request]:
@@ -169,18 +203,18 @@ def _own_settings(requests: Sequence[Request]) -> list[Request]:
     ]
 
 
-def _check_kernels(one: Entry, other: Entry) -> None:
+def _check_kernels(one: Attempt, other: Attempt) -> None:
     """Raises UsageError where two schedules are not of kernels that compute the same."""
     assert one.applied
     assert other.applied
     difference = find_difference(one.applied.kernel.meant_kernel, other.applied.kernel.meant_kernel)
     if difference:
-        names = [f"'{e.applied.kernel.name}' of {e.source}" for e in (one, other) if e.applied]
+        names = [f"'{each.kernel.ir.name}' of {each.kernel.file.source.name}" for each in (one, other)]
         notes = (difference, "a table has rows of one kernel; its name and those of its loops may differ")
         raise UsageError(f"the kernels {' and '.join(names)} are not the same", notes=notes)
 
 
-def _name(entry: Entry, varied: set[str], with_file: bool) -> str:
-    file = f"{entry.file}:" if with_file else ""
-    values = [f" {name}={value}" for name, value in entry.attempt.given.items() if name in varied]
-    return f"{file}{entry.attempt.name}{''.join(values)}"
+def _name(tried: Attempt, varied: set[str], with_file: bool) -> str:
+    file = f"{tried.file}:" if with_file else ""
+    values = [f" {name}={value}" for name, value in tried.given.items() if name in varied]
+    return f"{file}{tried.name}{''.join(values)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import TypeVar
@@ -33,6 +33,23 @@ def run_interruptibly(work: Callable[[], T]) -> T:
     if raised:
         raise raised[0]
     return returned[0]
+
+
+def run_until_interrupted(work: Callable[[], object]) -> bool:
+    """`run_interruptibly` of work whose results so far are of use; True if Ctrl-C ended it."""
+    try:
+        run_interruptibly(work)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def exit_code(codes: Iterable[int], what: str, *, stopped: bool) -> int:
+    """The exit code of a command with these results; where Ctrl-C has stopped it, says that the others are missing."""
+    if stopped:
+        print(f"interrupted: these are the {what} so far", file=sys.stderr)
+        return INTERRUPTED
+    return max(codes, default=0)
 
 
 @contextmanager

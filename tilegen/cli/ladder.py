@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +13,7 @@ from rich.text import Text
 from tilegen.cli import explain_printing, printing
 from tilegen.cli.arguments import Finite
 from tilegen.cli.commands import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import INTERRUPTED, run_interruptibly
+from tilegen.cli.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
@@ -44,7 +43,7 @@ def ladder_command(
     from tilegen.lab.machine import machine_instead
 
     check_plot(plot)
-    runs_on, stopped = engine(device), False
+    runs_on = engine(device)
     predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
     scheduled = request.one("ladder", fixed={})
     request.check_sizes(scheduled.kernel)
@@ -52,10 +51,7 @@ def ladder_command(
     with printing.progress() as progress:
         given = (scheduled.core, runs_on, request.sizes)
         run = LadderRun(*given, progress=progress, **options)
-        try:
-            run_interruptibly(run.run)
-        except KeyboardInterrupt:
-            stopped = True
+        stopped = run_until_interrupted(run.run)
     result = run.result()
     if request.json_file != "-":
         _show(printing.console(), result)
@@ -67,10 +63,7 @@ def ladder_command(
         from tilegen.report.ladder import measured_ladder, waterfall
 
         draw([waterfall(measured_ladder(result))], plot)
-    if stopped:
-        print("interrupted: these are the rungs so far", file=sys.stderr)
-        return INTERRUPTED
-    return max((rung.exit_code for rung in result.rungs), default=0)
+    return exit_code((rung.exit_code for rung in result.rungs), "rungs", stopped=stopped)
 
 
 def _show(out: Console, found: Ladder) -> None:

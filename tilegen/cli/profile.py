@@ -99,12 +99,11 @@ def _tasks(
     from tilegen.profile.child import Task
 
     first = len(stages_by_line(scheduled.stages)) - 1 if last else 0
-    named = attempt.name if attempt.name != "unscheduled" else None
     parameters, constants = dict(scheduled.core.parameters), dict(attempt.kernel.values)
 
     def make(steps: Sequence[int], answer: str) -> Task:
         numbers = tuple(first + step for step in steps)
-        own = (attempt.written, scheduled.kernel.name, named, parameters, constants)
+        own = (attempt.written, scheduled.kernel.name, attempt.schedule, parameters, constants)
         return Task(*own, dict(sizes), numbers, answer)
 
     return make

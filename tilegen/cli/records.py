@@ -1,8 +1,9 @@
-"""What a JSON record says of where it comes from: the version, the command, the schedule and its parameters."""
+"""What commands write as JSON: where a result comes from, and the rows of comparisons as records."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilegen import api
+from tilegen.cli.request import Attempt, attempt
 from tilegen.version import __version__
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
+    from tilegen.lab.compare import Comparison, Row
+    from tilegen.lab.records import Device, RunRecord
 
 
 def with_context(value: Any) -> Any:
@@ -59,3 +63,68 @@ def environment_of(engine: Engine) -> dict[str, Any]:
     from tilegen.lab.timing import SEED
 
     return {"environment": {**asdict(device_of(engine)), "compiler": compiler_name()}, "seed": SEED}
+
+
+# -- rows of comparisons
+
+
+def attempt_of(record: RunRecord, file: str | None = None) -> Attempt:
+    """A row of a record's own text. Raises TilegenError where that has no such kernel any more."""
+    own = api.from_text(record.text or "", f"<record of {record.name}>", cache=False)
+    kernel = own.kernel(record.kernel, **record.constants)
+    return attempt(file or record.file or record.name, kernel, record.schedule, dict(record.parameters))
+
+
+def comparison_json(result: Comparison, rows: Mapping[str, Attempt], runs_on: Engine) -> dict[str, Any]:
+    """The comparison with its rows as records, and with what else a row says."""
+    from tilegen.lab.records import to_dict
+
+    pairs = zip(records_of(result, rows, runs_on), result.rows, strict=True)
+    return {**asdict(result), "rows": [{**to_dict(record), "dependent": row.dependent} for record, row in pairs]}
+
+
+def records_of(result: Comparison, rows: Mapping[str, Attempt], runs_on: Engine) -> list[RunRecord]:
+    """A record for each row of a comparison; `rows` by their names, without those of libraries."""
+    from tilegen.lab.conditions import compiler_name, device_of
+
+    shared = (result, device_of(runs_on), compiler_name())
+    return [_record(row, rows.get(row.name), *shared) for row in result.rows]
+
+
+def _record(row: Row, tried: Attempt | None, result: Comparison, device: Device, compiler: str | None) -> RunRecord:
+    """The record of a row; of a library's one nothing was `tried`."""
+    from tilegen.lab.records import RunRecord
+    from tilegen.lab.timing import SEED
+
+    own: dict[str, Any] = {"notes": {"beside": result.beside}}
+    predicted = {"predicted": row.predicted, "limit": row.limit, "machine": result.machine and result.machine.name}
+    if tried:
+        own = {
+            "text": tried.written,
+            "file": tried.file,
+            "schedule": tried.schedule,
+            "parameters": dict(tried.applied.core.parameters if tried.applied else tried.given),
+            "constants": dict(tried.kernel.values),
+            "compiler": compiler,
+            "arch": result.arch,
+            "notes": predicted if result.machine else {},
+        }
+    if row.accuracy:
+        own["notes"] = {**own.get("notes", {}), "errors": asdict(row.accuracy)}
+    same = ("name", "outcome", "error", "exit_code", "proof", "launches", "registers", "shared", "spills", "samples")
+    return RunRecord(
+        **{name: getattr(row, name) for name in same},
+        **own,
+        kernel=tried.kernel.ir.name if tried else result.kernel,
+        sizes=dict(result.sizes),
+        trials=tuple(asdict(trial) for trial in row.trials),
+        device=device,
+        conditions=result.conditions if row.samples else None,
+        seed=SEED,
+        steady=result.steady,
+        time=asdict(row.time) if row.time else None,
+        rate=row.rate if row.samples else None,
+        unit=result.unit if row.samples else None,
+        doubts=(*row.doubts, *(result.doubts if row.samples else ())),
+        command=command_line(),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -16,9 +15,11 @@ from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
-from tilegen.cli.interrupt import INTERRUPTED
+from tilegen.cli.compare import run_comparison
+from tilegen.cli.interrupt import exit_code
 from tilegen.cli.output import JSON, METADATA, RESULTS, check_output, write
-from tilegen.cli.rows import Entry, entry_of, records_of, run_comparison
+from tilegen.cli.records import attempt_of, records_of
+from tilegen.cli.request import Attempt
 from tilegen.cli.streams import read_input
 from tilegen.cli.trust import trust_lines
 from tilegen.errors import TilegenError, UsageError, join_errors
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tilegen.lab.records import RunRecord
     from tilegen.lab.replay import Replayed
 
-    Recorded = tuple[RunRecord, Entry]  # a record, and the row that its text makes
+    Recorded = tuple[RunRecord, Attempt]  # a record, and the row that its text makes
 
 
 @tilegen.command("replay")
@@ -55,12 +56,12 @@ def replay_command(
 
     check_output(json_file, JSON)
     recorded = read_records(read_file_or_input(file), file)
-    entries = [(record, entry_of(record)) for record in choose(recorded, names, best)]
+    chosen = [(record, attempt_of(record)) for record in choose(recorded, names, best)]
     runs_on, found, stopped = engine(device), list["Replayed"](), False
     rivals = [each for each in recorded if each.text is None]
-    for record, _ in entries:
+    for record, _ in chosen:
         require_device(record, device, on_gpu=runs_on.on_gpu)
-    for group in _groups(entries):
+    for group in _groups(chosen):
         again, result, stopped = _run_again(group, rivals, runs_on, unproved)
         found += again
         if json_file != "-":
@@ -70,10 +71,7 @@ def replay_command(
     if json_file:
         rows = [to_dict(each.now) for each in found]
         printing.write_json({"rows": rows, "differences": [*map(_to_json, found)], "interrupted": stopped}, json_file)
-    if stopped:
-        print("interrupted: these are the rows so far", file=sys.stderr)
-        return INTERRUPTED
-    return max((each.now.exit_code for each in found), default=0)
+    return exit_code((each.now.exit_code for each in found), "rows", stopped=stopped)
 
 
 def read_file_or_input(file: str) -> str:
@@ -81,17 +79,17 @@ def read_file_or_input(file: str) -> str:
     return read_input() if file == "-" else read_text(file)
 
 
-def _groups(entries: Sequence[Recorded]) -> list[list[Recorded]]:
+def _groups(chosen: Sequence[Recorded]) -> list[list[Recorded]]:
     """What one table has: records of one kernel, at the same sizes, timed or predicted in the same way."""
     groups: list[list[Recorded]] = []
-    for record, entry in entries:
+    for record, tried in chosen:
         for group in groups:
-            first, kernel = group[0][0], group[0][1].attempt.kernel.ir
-            if _way_of(first) == _way_of(record) and kernel == entry.attempt.kernel.ir:
-                group.append((record, entry))
+            first, kernel = group[0][0], group[0][1].kernel.ir
+            if _way_of(first) == _way_of(record) and kernel == tried.kernel.ir:
+                group.append((record, tried))
                 break
         else:
-            groups.append([(record, entry)])
+            groups.append([(record, tried)])
     return groups
 
 
@@ -108,15 +106,15 @@ def _run_again(
     """
     from tilegen.lab.replay import find_pair, machine_of
 
-    first, kernel = group[0][0], group[0][1].attempt.kernel.ir
-    entries = {record.name: entry for record, entry in group}
-    errors = [each.attempt.result for each in entries.values() if isinstance(each.attempt.result, TilegenError)]
-    if len(errors) == len(entries):
+    first, kernel = group[0][0], group[0][1].kernel.ir
+    tried = {record.name: each for record, each in group}
+    errors = [each.result for each in tried.values() if isinstance(each.result, TilegenError)]
+    if len(errors) == len(tried):
         raise join_errors(errors)
     sizes = {name: value for name, value in first.sizes.items() if name in kernel.sizes}
     options: dict[str, Any] = {"unproved": unproved, "steady": first.steady, "machine": machine_of(first)}
-    result, stopped = run_comparison(entries, runs_on, sizes, **options)
-    now = {record.name: record for record in records_of(result, entries, runs_on)}
+    result, stopped = run_comparison(tried, runs_on, sizes, **options)
+    now = {record.name: record for record in records_of(result, tried, runs_on)}
     same = [each for each in rivals if each.name in now and _way_of(each) == _way_of(first)]
     return [find_pair(then, now[then.name]) for then in (*(record for record, _ in group), *same)], result, stopped
 

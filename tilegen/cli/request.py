@@ -27,20 +27,46 @@ _MOST_ROWS = 1000
 class Attempt:
     """A schedule with values for its parameters, applied to a kernel, or why it cannot be.
 
-    `given` are the values that --set gives; `written` is its text with that of the kernel, which needs no other text.
+    `file` is the word for the file that it is from, `schedule` None for the kernel as written; `given` are the values
+    that --set gives.
     """
 
-    name: str
+    file: str
+    schedule: str | None
     given: Mapping[str, Setting]
     kernel: api.Kernel
     result: api.Scheduled | TilegenError
 
     @property
+    def name(self) -> str:
+        return self.schedule or "unscheduled"
+
+    @property
+    def applied(self) -> api.Scheduled | None:
+        """None where it cannot be applied."""
+        return None if isinstance(self.result, TilegenError) else self.result
+
+    @property
+    def tree(self) -> nodes.Tree | TilegenError:
+        """The tree, or why there is none."""
+        return self.result if isinstance(self.result, TilegenError) else self.result.tree
+
+    @property
     def written(self) -> str:
+        """Its text with that of the kernel, which needs no other text."""
         file, kernel = self.kernel.file, self.kernel.ir.name
-        if any(schedule.name == self.name for schedule in file.schedules):
-            return file.self_contained(self.name, kernel)
-        return file.kernel_alone(kernel)
+        found = next((each for each in file.schedules if each.name == self.schedule), None)
+        return file.self_contained(found.name, kernel) if found else file.kernel_alone(kernel)
+
+
+def attempt(file: str, kernel: api.Kernel, schedule: str | None, given: Mapping[str, Setting]) -> Attempt:
+    """A schedule, None for none, with these values for its parameters, applied to the kernel."""
+    result: api.Scheduled | TilegenError
+    try:
+        result = kernel.schedule(schedule, **given)
+    except TilegenError as error:
+        result = error
+    return Attempt(file, schedule, given, kernel, result)
 
 
 @dataclass(frozen=True)
@@ -207,10 +233,10 @@ def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) 
     settings = request.settings
     built = request.built_kernel(selection, fixed)
     if not selection.schedules:
-        yield Attempt("unscheduled", {}, built, built.schedule())
+        yield attempt(request.file, built, None, {})
     for schedule in selection.schedules:
         for given in _combinations(schedule, settings):
-            yield Attempt(schedule.name, given, built, _attempt(built, schedule, given))
+            yield attempt(request.file, built, schedule.name, given)
 
 
 def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[Setting]]) -> Iterator[dict[str, Setting]]:
@@ -220,13 +246,6 @@ def _combinations(schedule: Schedule, settings: Mapping[str, Sequence[Setting]])
         raise UsageError(f"'{schedule.name}' has {count} combinations of these values; {_MOST_ROWS} is the limit")
     for values in product(*(settings[name] for name in names)):
         yield dict(zip(names, values, strict=True))
-
-
-def _attempt(kernel: api.Kernel, schedule: Schedule, parameters: Mapping[str, Setting]) -> api.Scheduled | TilegenError:
-    try:
-        return kernel.schedule(schedule.name, **parameters)
-    except TilegenError as error:
-        return error
 
 
 def _refuse_measurements(path: str) -> None:

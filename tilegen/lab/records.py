@@ -199,11 +199,6 @@ def read_records(text: str, name: str) -> list[RunRecord]:
     return found
 
 
-def read_line(line: str, place: str) -> RunRecord:
-    """The record of a line. Raises UsageError, with the `place` of the line, where it is none."""
-    return record_of(_value_of(line, place), place)
-
-
 def record_of(value: Any, place: str) -> RunRecord:
     """The record that a JSON value is. Raises UsageError, with its `place`, where it is none."""
     schema = value.get("schema") if isinstance(value, dict) else None

@@ -51,18 +51,13 @@ def main() -> None:
     task = Task(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     answers: list[dict[str, Any]] = []
     derivation = derivation_of(task)
-    for number, tree in enumerate(_trees(task, derivation)):
+    for number, tree in enumerate(trees_of(task, derivation)):
         file = Path(task.sources, f"step{number}.cu") if task.sources else None
         try:
             answers.append({"launches": _launch(tree, task.sizes, derivation, file)})
         except TilegenError as error:
             answers.append({"error": error.message})
         Path(task.answer).write_text(json.dumps(answers), encoding="utf-8")
-
-
-def trees_of(task: Task) -> list[Tree]:
-    """The trees after the steps of a task."""
-    return _trees(task, derivation_of(task))
 
 
 def derivation_of(task: Task) -> Derivation:
@@ -75,7 +70,8 @@ def derivation_of(task: Task) -> Derivation:
     return kernel.schedule(task.schedule, **task.parameters).core
 
 
-def _trees(task: Task, derivation: Derivation) -> list[Tree]:
+def trees_of(task: Task, derivation: Derivation) -> list[Tree]:
+    """The trees after the steps of a task."""
     stages = stages_by_line(derivation.stages)
     return [stages[step].tree for step in task.steps]
 
