@@ -178,7 +178,14 @@ def test_emit_for_an_architecture_that_has_it(tmp_path, capsys):
 def test_only_real_words_are_architectures():
     with pytest.raises(UsageError) as caught:
         require_instructions(launches(), "sm90")
-    assert caught.value.notes == ("did you mean 'sm_90'?",)
+    assert caught.value.notes[0] == "did you mean 'sm_90'?"
+
+
+@pytest.mark.parametrize("arch", ["sm_9", "sm_5", "sm_999", "sm_90x", "word", ""])
+def test_an_architecture_that_nobody_knows_never_reaches_a_compiler(arch):
+    with pytest.raises(UsageError) as caught:
+        tilegen.load(STOCK).kernel("product").schedule("tensor").source(arch=arch or "sm_")
+    assert caught.value.notes[-1].startswith("known are sm_75, sm_80, ")
 
 
 @pytest.mark.pocl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tilegen.backends import nvrtc
 from tilegen.errors import DeviceError, UsageError, did_you_mean
 from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction, arch_number
 from tilegen.lowering.program import Launch, Perform
@@ -65,9 +66,10 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
     Args:
         device: the GPU that is asked, for the message.
     """
-    if not re.fullmatch(r"sm_\d+[af]?", arch):
-        known = (*ARCHITECTURES, *SPECIFIC_ARCHITECTURES)
-        notes = did_you_mean(arch, list(known)) or (f"known are {', '.join(known)}",)
+    known = (*ARCHITECTURES, *SPECIFIC_ARCHITECTURES)
+    named = re.fullmatch(r"(sm_\d+)[af]?", arch)
+    if not named or not (device or named[1] in (*known, *nvrtc.architectures())):
+        notes = (*did_you_mean(arch, list(known)), f"known are {', '.join(known)}")
         raise UsageError(f"there is no architecture '{arch}'", notes=notes)
     launches = tuple(launches)
     for instruction in instructions_of(launches):

@@ -55,6 +55,16 @@ def version() -> tuple[int, int]:
 
 
 @cache
+def architectures() -> tuple[str, ...]:
+    """What NVRTC compiles for, without those that end in a letter; nothing where it is not there."""
+    if unavailable_reason():
+        return ()
+    from cuda.bindings import nvrtc
+
+    return tuple(f"sm_{number}" for number in _call(nvrtc.nvrtcGetSupportedArchs))
+
+
+@cache
 def options() -> tuple[str, ...]:
     """Compiler options without the architecture. Subnormal numbers of f32 are taken as 0."""
     folder = toolkit.header_folder()
