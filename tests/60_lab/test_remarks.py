@@ -2,6 +2,7 @@
 
 import pytest
 
+import tilegen
 from tests.support.stock import cases, schedule_stock
 from tests.support.written import tree_from
 from tilegen.cli import run
@@ -27,6 +28,21 @@ schedule s for shifted():
     bind(t, thread.x)
     cache_register(X, at=t, vector=4)
 """
+FILLED = """
+kernel twice(A: f32[N]) -> C: f32[N]:
+    var W: f32[N]
+    W[i] = A[i] * 2
+    C[i] = W[i] + 1
+
+schedule s for twice():
+    tile(C.i, 256) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    compute_at(W, at=b)
+    cache_shared(W, at=b)
+"""
+LONG = FILLED.replace("tile(C.i, 256) -> b, t", "tile(C.i, 256) -> b, t\n    tile(t, 2) -> t, c")
+SHARED = ("tile(W.i, 128) -> W_i_o, W_i_t", "bind(W_i_t, thread.x)")
 TRIANGLE = """
 kernel lower_part(X: f32[M, N]) -> Y: f32[M, N]:
     Y[i, j] = X[i, j] for j <= i
@@ -38,6 +54,10 @@ schedule s for lower_part():
 """
 CASES = {
     "one thread": (TWO, [ALONE]),
+    "a tile": (FILLED, ["s: one thread of 256 fills 'W.shared': bind(W.i, thread.x) shares it out"]),
+    "a shared tile": (FILLED + "    bind(W.i, thread.x)\n", []),
+    "a long tile": (LONG, [f"s: one thread of 128 fills 'W.shared': {' and '.join(SHARED)} shares it out"]),
+    "a shared long tile": (LONG + "".join(f"    {step}\n" for step in SHARED), []),
     "one iteration": (TWO.replace("Z: f32[N]", "Z: f32[1]").replace("Z[i] = Y[i] + 1", "Z[i] = 1"), []),
     "else": (
         ELSE,
@@ -50,6 +70,7 @@ CASES = {
         ELSE.replace(", vector=4", "").replace("else -1", "else -1e39) + min(X[i], 1e38").replace("f32[", "f16["),
         ["s: -1e+39 is -inf in f16", "s: 1e+38 is inf in f16"],
     ),
+    "without a schedule": ("kernel far(X: f32[N]) -> Y: f32[N]:\n    Y[i] = X[i] * 1e40\n", ["s: 1e+40 is inf in f32"]),
     "without else": (ELSE.replace("X[i - 4] else -1", "X[i]"), []),
     "triangle": (
         TRIANGLE,
@@ -61,10 +82,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_hardly_meant_is_said_with_its_reason(case):
     text, said = CASES[case]
-    assert (
-        remarks([("s", tree_from(text.replace("blocks(Y.i, T) -> b, t", "bind(Y.i, block.x)").replace("(T=64)", "")))])
-        == said
-    )
+    text = text.replace("blocks(Y.i, T) -> b, t", "bind(Y.i, block.x)").replace("(T=64)", "")
+    tree = tree_from(text) if "schedule" in text else tilegen.load(text).kernel().schedule().tree
+    assert remarks([("s", tree)]) == said
 
 
 @pytest.mark.parametrize(

@@ -119,10 +119,10 @@ def print_note(line: str | None) -> None:
 
 
 def print_remarks(schedules: Mapping[str, Scheduled]) -> None:
-    """Prints what is right in these, and hardly meant, on standard error; nothing of a kernel without a step."""
+    """Prints what is right in these, and hardly meant, on standard error."""
     from tilegen.lab.remarks import remarks
 
-    for line in remarks((name, each.tree) for name, each in schedules.items() if len(each.stages) > 1):
+    for line in remarks((name, each.tree) for name, each in schedules.items()):
         print_note(f"note: {line}")
 
 

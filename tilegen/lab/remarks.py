@@ -1,20 +1,23 @@
-"""What is right in a lowered schedule, and hardly meant: one thread for all, vectors and numbers that are none."""
+"""What is right in a lowered schedule, and hardly meant: one thread for a launch or a tile, and vectors and
+numbers that are none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isfinite, isinf, prod
 
 from tilegen.errors import LimitError
 from tilegen.interpreter.scalar import converter
-from tilegen.ir.nodes import BLOCK_KINDS, FLOATS, THREAD_KINDS, Const, Node, Tree
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import BLOCK_KINDS, FLOATS, THREAD_KINDS, Const, Loop, Node, Tree
 from tilegen.ir.walk import leaves, loops, walk
-from tilegen.lowering import lower
+from tilegen.ir.written import tree_of
+from tilegen.lowering import Launch, lower
 
 
 def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
-    """A line for each launch that runs on one thread, each step that was to make vectors and makes none, and each
-    number that its type has not.
+    """A line for each launch of a schedule that runs on one thread, each tile that one thread of a block fills, each
+    step that was to make vectors and makes none, and each number that its type has not.
 
     Args:
         trees: each with the name that the lines begin with. What is beyond a limit has none.
@@ -25,8 +28,10 @@ def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
             launches = lower(tree)
         except LimitError:
             continue
-        alone = [launch.name for launch in launches if _runs_alone(launch.distributed)]
-        found += [f"{name}: {launch} runs on one thread: no loop of this launch is bound" for launch in alone]
+        for launch in launches if tree != tree_of(tree.kernel) else ():
+            if _runs_alone(launch.distributed):
+                found += [f"{name}: {launch.name} runs on one thread: no loop of this launch is bound"]
+            found += [f"{name}: {line}" for line in _tiles_of_one_thread(launch)]
         dropped = {step: why for launch in launches for step, why in launch.dropped.items()}
         found += [f"{name}: {step} makes no vectors: {why}" for step, why in dropped.items()]
         numbers = dict.fromkeys(v for v in walk(tree.kernel.equations) if isinstance(v, Const) and v.dtype in FLOATS)
@@ -40,3 +45,25 @@ def _runs_alone(launch: Node) -> bool:
     bound = any(loop.kind in (*BLOCK_KINDS, *THREAD_KINDS) for loop in loops(launch))
     counts = (prod(loop.extent.const if loop.extent.is_const else 2 for loop in path) for path, _ in leaves((launch,)))
     return not bound and max(counts) > 1
+
+
+def _tiles_of_one_thread(launch: Launch) -> Iterator[str]:
+    """A line for each tile in memory that the first thread of a block fills by itself, with the step that shares it."""
+    spaces, found = {b.name: b.space for b in launch.memory}, dict[str, Loop]()
+    for path, stmt in leaves((launch.distributed,)):
+        plain = all(loop.kind in ("serial", "unrolled", *BLOCK_KINDS) and not loop.performed for loop in path)
+        names = {name for index in stmt.target.index for name in index.names()}
+        own = [v for v in path if v.name in names and v.kind not in BLOCK_KINDS and not _binds_threads(v)]
+        if plain and spaces[stmt.target.buffer] != "register" and any(v.extent != const(1) for v in own):
+            found[stmt.target.buffer] = own[-1]
+    threads = launch.block[0]
+    for buffer, loop in found.items() if prod(launch.block) > 1 else ():
+        bound, tile = loop.name, ""
+        if not loop.extent.is_const or loop.extent.const > threads:
+            stem = loop.name.replace(".", "_")
+            bound, tile = f"{stem}_t", f"tile({loop.name}, {threads}) -> {stem}_o, {stem}_t and "
+        yield f"one thread of {prod(launch.block)} fills '{buffer}': {tile}bind({bound}, thread.x) shares it out"
+
+
+def _binds_threads(loop: Loop) -> bool:
+    return any(each.kind in THREAD_KINDS for each in loops(loop))
