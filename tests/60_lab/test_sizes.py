@@ -59,5 +59,20 @@ def test_sizes_meet_the_kernel_s_conditions() -> None:
 
 
 def test_conditions_that_the_given_sizes_break_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"kernel 'gemm' is for K%8 == 0 only, and K = 7"):
+    with pytest.raises(UsageError, match=r"kernel 'gemm' is for K % 8 == 0 only, and K = 7"):
         sizes_to_check([tree(GEMM.replace("N]:", "N] where K % 8 == 0:"))], {"K": 7})
+
+
+@pytest.mark.parametrize(
+    ("facts", "given", "said"),
+    [
+        ("2 * M == K", {"K": 7}, "K == M*2 only, and no M was found for K = 7"),
+        ("M <= 100", {"M": 200}, "M <= 100 only, and M = 200"),
+        ("M < K, K % 8 == 0", {"M": 8, "K": 8}, "M < K only, and K = 8, M = 8"),
+        ("M == K + 3", {"M": 2}, "K + 3 == M only, and no K was found for M = 2"),
+    ],
+)
+def test_a_size_without_a_partner_is_named(facts: str, given: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sizes_to_check([tree(GEMM.replace("N]:", f"N] where {facts}:"))], given)
+    assert caught.value.message == f"kernel 'gemm' is for {said}"

@@ -12,6 +12,7 @@ import numpy as np
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, Kernel, Tensor
+from tilegen.ir.show import show_fact
 
 # Types that numpy has by ml_dtypes alone: what that and torch call them. Kernels are given their bits.
 AS_BITS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
@@ -81,7 +82,7 @@ def _check_assumptions(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         value = condition.value.evaluate(sizes)
         if value < 0 or (condition.equal and value != 0):
             values = ", ".join(f"{n} = {sizes[n]}" for n in sorted(condition.value.names()))
-            raise ArgumentError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
+            raise ArgumentError(f"kernel '{kernel.name}' is for {show_fact(condition)} only, and {values}")
 
 
 def emptiness(tensor: Tensor, sizes: Mapping[str, int]) -> str:

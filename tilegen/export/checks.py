@@ -6,6 +6,7 @@ from tilegen.export.c_names import Interface, SizeWriter
 from tilegen.export.lines import fill
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor
+from tilegen.ir.show import show_fact
 
 WORKSPACE_ALIGNMENT = 256
 
@@ -55,7 +56,7 @@ def _is_size(extent: Affine) -> bool:
 
 
 def _fact_lines(interface: Interface, condition: Condition, write: SizeWriter) -> list[str]:
-    said = f"kernel '{interface.name}' is for {_escaped(condition)} only"
+    said = f"kernel '{interface.name}' is for {_escaped(show_fact(condition))} only"
     return _refusal(interface, f"!({write.condition(condition)})", said, condition.value)
 
 

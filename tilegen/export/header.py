@@ -7,6 +7,7 @@ from tilegen.backends.text.wrap import wrap_line
 from tilegen.export.c_names import Interface
 from tilegen.export.lines import wrap_code
 from tilegen.ir.nodes import SHORT_FLOATS, Tensor
+from tilegen.ir.show import show_fact
 
 _TEXT = """\
 {title}
@@ -76,7 +77,7 @@ def _about(interface: Interface) -> list[str]:
         lines.append(f"  {interface.names[scalar.name]}: {rounded}{scalar.dtype}")
     lines.append("Elements lie one behind another, the last dimension the fastest where nothing else is said.")
     if kernel.sizes:
-        facts = "".join(f", {condition}" for condition in kernel.assumptions)
+        facts = "".join(f", {show_fact(condition)}" for condition in kernel.assumptions)
         lines.append(f"Sizes are at least 1, or 0 where all outputs are empty{facts}.")
     lines.append(
         "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is told later."

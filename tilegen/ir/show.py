@@ -103,10 +103,17 @@ def show_condition(condition: Condition) -> str:
             high = high + Affine(((atom, coefficient),))
     constant = condition.value.const
     if condition.equal:
+        if low.is_const:
+            return f"{high} == {-constant}"
         return f"{low} == {high + constant}" if constant >= 0 else f"{low + -constant} == {high}"
     if constant >= 0 or low.is_const:
         return f"{low} <= {high + constant}" if not low.is_const else f"{high} >= {-constant}"
     return f"{low + (-constant - 1)} < {high}"
+
+
+def show_fact(condition: Condition) -> str:
+    """A fact on sizes as a user writes it: `M <= 100`, `K % 8 == 0`."""
+    return show_condition(condition).replace("%", " % ")
 
 
 def show_expr(expr: Expr, parent: int = 0) -> str:

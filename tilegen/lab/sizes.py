@@ -11,6 +11,7 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import UsageError
 from tilegen.ir.affine import Div
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
+from tilegen.ir.show import show_fact
 from tilegen.ir.walk import loops
 
 # What a trial may cost: points of all loops together, and bytes of all tensors together.
@@ -120,14 +121,12 @@ def _satisfy(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]
     for tensor in kernel.tensors:
         if empty := emptiness(tensor, given):
             raise UsageError(empty)
-    for condition in kernel.assumptions:
-        if condition.value.names() <= given.keys() and not condition.holds(given):
-            values = ", ".join(f"{name} = {given[name]}" for name in sorted(condition.value.names()))
-            raise UsageError(f"kernel '{kernel.name}' is for {condition} only, and {values}")
-    raise UsageError(
-        f"no sizes were found that kernel '{kernel.name}' admits",
-        notes=(f"give some: --size {' '.join(f'{n}=...' for n in kernel.sizes)}",),
-    )
+    condition = next((c for c in broken if c.value.names() <= given.keys()), broken[0])
+    names = sorted(condition.value.names())
+    found = ", ".join(f"{name} = {given[name]}" for name in names if name in given)
+    if missing := " and ".join(name for name in names if name not in given):
+        found = f"no {missing} was found{' for ' * bool(found)}{found}"
+    raise UsageError(f"kernel '{kernel.name}' is for {show_fact(condition)} only, and {found}")
 
 
 def _repair(condition: Condition, sizes: dict[str, int], given: Mapping[str, int]) -> bool:
