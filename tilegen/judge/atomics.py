@@ -11,8 +11,8 @@ from tilegen.ir.atomics import NATIVE
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Original, Projection
-from tilegen.poly.system import equal_rows, example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import equal_rows
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_atomics(program: Projection) -> None:
@@ -58,16 +58,13 @@ def _check_single(original: Original, name: str) -> None:
         question = (*original.context, *leaf.domain, *leaf.primed_domain(shared))
         question += equal_rows(write.forms, [f.rename(names) for f in write.forms])
         question += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
-        if not solvable(question):
-            continue
-        found = example(question, [*original.kernel.sizes, *leaf.names, *(names.get(n, n) for n in leaf.names)])
-        assert found is not None
-        words = Words(original, found, shared)
-        raise Refused(
-            f"atomic updates of '{name}' come in any order, and its terms have to keep theirs",
-            f"{words.instance(leaf)} and {words.instance(leaf, True)} both update {words.element(write)}{words.sizes}",
-            f"reassociate({name}) allows any order",
-        )
+        if words := counterexample(original, question, (*leaf.names, *(names.get(n, n) for n in leaf.names)), shared):
+            both = f"{words.instance(leaf)} and {words.instance(leaf, True)}"
+            raise Refused(
+                f"atomic updates of '{name}' come in any order, and its terms have to keep theirs",
+                f"{both} both update {words.element(write)}{words.sizes}",
+                f"reassociate({name}) allows any order",
+            )
 
 
 def _space_words(space: str) -> str:

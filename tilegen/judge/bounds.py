@@ -17,8 +17,8 @@ from tilegen.ir.show import show_condition, show_expr
 from tilegen.ir.walk import gathers
 from tilegen.judge.gathers import stays_inside
 from tilegen.poly.instances import Leaf, Projection, Use
-from tilegen.poly.system import example, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import rows_of
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_bounds(program: Projection) -> None:
@@ -55,12 +55,8 @@ def _check_use(program: Projection, leaf: Leaf, use: Use) -> None:
             continue
         for inside in (Condition(place), Condition(extent - 1 - place)):
             outside = Condition(-1 - inside.value)
-            question = program.original.rows(leaf) + rows_of(outside)
-            if solvable(question):
-                found = example(question, [*program.original.kernel.sizes, *leaf.names])
-                assert found is not None
-                words = Words(program.original, found)
-                size = extent.evaluate({s: max(1, found.get(s, 1)) for s in program.original.kernel.sizes})
+            if words := counterexample(program.original, program.original.rows(leaf) + rows_of(outside), leaf.names):
+                size = extent.evaluate({s: max(1, words.point.get(s, 1)) for s in program.original.kernel.sizes})
                 raise Refused(
                     f"an access is outside '{use.buffer}'",
                     f"{words.instance(leaf)} {'writes' if use.writes else 'reads'} {words.element(use)}, and "

@@ -15,8 +15,8 @@ from tilegen.ir.affine import const
 from tilegen.poly.covering import find_uncovered
 from tilegen.poly.instances import Leaf, Placed, Projection, equal_loops
 from tilegen.poly.rows import Row, rename
-from tilegen.poly.system import equal_rows, example, range_of, solvable
-from tilegen.poly.verdict import Refused, Words, instance_words
+from tilegen.poly.system import Form, equal_rows, range_of, substitute_rows
+from tilegen.poly.verdict import Refused, Words, counterexample, instance_words
 
 
 def check_coverage(program: Projection) -> None:
@@ -70,7 +70,7 @@ def _normalise(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
     for _, terms, _ in rows:
         if len(terms) == 2 and terms[0][1] == 1 and terms[1][0] == f"({terms[0][0]})/{-terms[1][1]}":
             divided.setdefault(terms[0][0], set()).add((terms[1][0], -terms[1][1]))
-    values: dict[str, tuple[tuple[tuple[str, int], ...], int]] = {}
+    values: dict[str, Form] = {}
     more: tuple[Row, ...] = ()
     ranges: tuple[Row, ...] = ()  # what the digits say as well
     for name, extent in extents.items():
@@ -79,27 +79,13 @@ def _normalise(rows: tuple[Row, ...], leaf: Leaf) -> tuple[Row, ...]:
             ((quotient, by),) = divided[name]
             if extent % by == 0:
                 rest = f"({name})%{by}"
-                values[name] = ((quotient, by), (rest, 1)), 0
+                values[name] = Form(((quotient, by), (rest, 1)), 0)
                 ranges += range_of(name, const(extent))
                 for digit, count in ((quotient, extent // by), (rest, by)):
                     more += ((False, ((digit, 1),), 0), (False, ((digit, -1),), count - 1))
         elif factors and max(factors) < 0:
-            values[name] = ((name, -1),), extent - 1
-    if not values:
-        return rows
-    left = (row for row in rows if row not in ranges)
-    return tuple(row if values.keys().isdisjoint(dict(row[1])) else _replace_names(row, values) for row in left) + more
-
-
-def _replace_names(row: Row, values: dict[str, tuple[tuple[tuple[str, int], ...], int]]) -> Row:
-    equal, terms, constant = row
-    sums: dict[str, int] = {}
-    for name, factor in terms:
-        inner, start = values.get(name, (((name, 1),), 0))
-        constant += factor * start
-        for n, f in inner:
-            sums[n] = sums.get(n, 0) + factor * f
-    return equal, tuple((n, f) for n, f in sums.items() if f), constant
+            values[name] = Form(((name, -1),), extent - 1)
+    return substitute_rows(tuple(row for row in rows if row not in ranges), values) + more if values else rows
 
 
 def _check_known(program: Projection, leaf: Leaf) -> None:
@@ -135,10 +121,7 @@ def _check_injective(program: Projection, one: Placed, two: Placed) -> None:
         if one is two:
             loop = first.names[depth]
             rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
-        if solvable(rows):
-            point = example(rows, [*program.original.kernel.sizes, *first.names])
-            assert point is not None
-            words = Words(program.original, point, shared)
+        if words := counterexample(program.original, rows, first.names, shared):
             raise Refused(
                 f"an instance of '{first.stmt.name}' runs more than once",
                 f"{words.instance(first)} runs{words.iteration(first)} and again"

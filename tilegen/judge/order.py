@@ -30,8 +30,8 @@ from tilegen.poly.instances import (
 )
 from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.same_iteration import is_increasing
-from tilegen.poly.system import Form, equal_rows, example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import Form, equal_rows, solvable, substitute_rows
+from tilegen.poly.verdict import Refused, counterexample
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +127,12 @@ def _check_pair(program: Projection, p: Precedence, one: Placed, two: Placed) ->
         open_ = [way for way in open_ if not _keeps_order(original, p, one.leaf, two.leaf, way)]
     for shared, rows in open_:
         met = shared | equal_loops(two.leaf, one.leaf, index or (), shared)
-        question = _ordered_rows(original, p, one, two, met) + rows
-        if not solvable(question):
-            continue
-        names = one.leaf.primed_names(met)
-        first = [*original.kernel.sizes, *two.leaf.names, *(names.get(n, n) for n in one.leaf.names)]
-        found = example(question, first)
-        assert found is not None
-        words = Words(original, found, shared)
-        source, sink = words.instance(one.leaf, True), words.instance(two.leaf)
-        raise Refused(
-            _sentence(p),
-            f"{source} must run before {sink}, but runs after it{words.sizes}",
-            *_notes(original, p),
-        )
+        question, names = _ordered_rows(original, p, one, two, met) + rows, one.leaf.primed_names(met)
+        loops = (*two.leaf.names, *(names.get(n, n) for n in one.leaf.names))
+        if words := counterexample(original, question, loops, shared):
+            source, sink = words.instance(one.leaf, True), words.instance(two.leaf)
+            witness = f"{source} must run before {sink}, but runs after it{words.sizes}"
+            raise Refused(_sentence(p), witness, *_notes(original, p))
 
 
 def _keeps_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
@@ -198,21 +190,3 @@ def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
 def _named_point(original: Original, placed: Placed) -> Iterator[tuple[str, Form]]:
     origin = original.statements[placed.leaf.stmt.name].leaf
     return zip(origin.names, placed.leaf.point, strict=True)
-
-
-def substitute_rows(rows: tuple[Row, ...], values: dict[str, Form]) -> tuple[Row, ...]:
-    """`rows` with names replaced by sums; rows that define the divisions in those are added."""
-    result: tuple[Row, ...] = ()
-    for equal, terms, constant in rows:
-        sums: dict[str, int] = {}
-        for name, factor in terms:
-            value = values.get(name)
-            if value is None:
-                sums[name] = sums.get(name, 0) + factor
-                continue
-            for inner, f in value.terms:
-                sums[inner] = sums.get(inner, 0) + factor * f
-            constant += factor * value.const
-            result += value.rows
-        result += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
-    return result

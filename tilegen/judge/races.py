@@ -26,8 +26,7 @@ from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row
-from tilegen.poly.system import example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import Refused, Words, counterexample
 
 
 def check_structure(program: Projection) -> None:
@@ -344,11 +343,9 @@ def _check_case(program: Projection, one: Leaf, two: Leaf, a: Use, b: Use, case:
     if is_excluded_by_index(one, two, common_index(a, b), shared, rows):
         return
     question, names = original.meeting_rows(one, two, a, b, shared, rows)
-    if not solvable(question):
+    words = counterexample(original, question, (*one.names, *(names.get(n, n) for n in two.names)), shared)
+    if words is None:
         return
-    found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
-    assert found is not None
-    words = Words(original, found, shared)
     element = words.element(a) if a.writes else words.element(b, True)
     buffer = program.buffers[a.buffer]
     if buffer.space == "register" and kind in THREAD_KINDS:

@@ -12,8 +12,8 @@ from dataclasses import fields
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Expr, Index, Load
 from tilegen.poly.instances import Leaf, Projection
-from tilegen.poly.system import Row, example, form, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import Row, form
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_shape(program: Projection) -> None:
@@ -90,10 +90,7 @@ def _check_equal(program: Projection, leaf: Leaf, wanted: Affine, mine: Affine, 
     original = program.original
     for difference in (form(wanted).minus(form(mine), 1), form(mine).minus(form(wanted), 1)):
         rows: tuple[Row, ...] = (*original.context, *leaf.domain, *difference.nonnegative())
-        if solvable(rows):
-            found = example(rows, [*original.kernel.sizes, *leaf.names])
-            assert found is not None
-            words = Words(original, found)
+        if words := counterexample(original, rows, leaf.names):
             raise Refused(
                 f"{what} in '{leaf.stmt.name}' is not the kernel's",
                 f"{words.instance(leaf)} has {words.value(mine)} where the kernel has "

@@ -10,8 +10,7 @@ from __future__ import annotations
 from tilegen.ir.in_place import is_old, memory_of
 from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import Placed, Projection, Use, common_index, is_excluded_by_index
-from tilegen.poly.system import example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_updates(program: Projection) -> None:
@@ -38,14 +37,11 @@ def _check_uses(program: Projection, writer: Placed, reader: Placed, write: Use,
         if is_excluded_by_index(one, two, common_index(write, read), shared, rows):
             continue
         question, names = original.meeting_rows(one, two, write, read, shared, rows)
-        if not solvable(question):
-            continue
-        found = example(question, [*original.kernel.sizes, *one.names, *(names.get(n, n) for n in two.names)])
-        assert found is not None
-        words = Words(original, found, shared)
-        raise Refused(
-            f"an element of '{write.buffer}' is overwritten before its old value is read",
-            f"{words.instance(one)} writes {words.element(write)}, and {words.instance(two, True)} reads "
-            f"{words.element(read, True)} after that{words.sizes}",
-            f"keep all reads of '{read.buffer}' ahead of the writes, or give the kernel another tensor to write to",
-        )
+        loops = (*one.names, *(names.get(n, n) for n in two.names))
+        if words := counterexample(original, question, loops, shared):
+            raise Refused(
+                f"an element of '{write.buffer}' is overwritten before its old value is read",
+                f"{words.instance(one)} writes {words.element(write)}, and {words.instance(two, True)} reads "
+                f"{words.element(read, True)} after that{words.sizes}",
+                f"keep all reads of '{read.buffer}' ahead of the writes, or give the kernel another tensor to write to",
+            )

@@ -14,8 +14,8 @@ from tilegen.ir.affine import const
 from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.instances import Leaf, Projection, Use
-from tilegen.poly.system import Row, example, form, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import Row, form, rows_of, solvable
+from tilegen.poly.verdict import Refused, Words, counterexample
 
 WIDTHS = (2, 4, 8, 16)
 
@@ -116,7 +116,8 @@ def _fault(program: Projection, leaf: Leaf, use: Use, loop: str, width: int) -> 
 def _misaligned_error(
     program: Projection, leaf: Leaf, use: Use, loop: str, width: int, question: tuple[Row, ...]
 ) -> Refused:
-    words = _words_at(program, leaf, question)
+    words = counterexample(program.original, question, leaf.names)
+    assert words
     return Refused(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",
         f"lane {loop}=0 of {words.instance(leaf)} is at {_lane_element(words, use, loop, 0)}{words.sizes}",
@@ -138,7 +139,8 @@ def _not_adjacent(program: Projection, leaf: Leaf, use: Use, loop: str) -> Refus
             "vectorize a loop that the index adds and does not divide",
             code="form",
         )
-    words = _words_at(program, leaf, question + wrong)
+    words = counterexample(program.original, question + wrong, leaf.names)
+    assert words
     lanes = [f"lane {loop}={lane} is at {_lane_element(words, use, loop, lane)}" for lane in (0, 1)]
     return Refused(
         f"the lanes of '{loop}' are not side by side in '{use.buffer}'",
@@ -162,9 +164,3 @@ def _lane_element(words: Words, use: Use, loop: str, lane: int) -> str:
     point = {**words.point, loop: lane}
     at = ", ".join(str(i.evaluate({n: point.get(n, 0) for n in i.names()})) for i in use.index)
     return f"{use.buffer}[{at}]"
-
-
-def _words_at(program: Projection, leaf: Leaf, question: tuple[Row, ...]) -> Words:
-    found = example(question, [*program.original.kernel.sizes, *leaf.names])
-    assert found is not None
-    return Words(program.original, found)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Terms = tuple[tuple[str, int], ...]
 # (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
 Row = tuple[bool, Terms, int]
 Rows = tuple[Row, ...]
+
+
+def add_up(terms: Iterable[tuple[str, int]]) -> Terms:
+    """The terms with the factors of each name added up; without names that nothing is left of."""
+    sums: dict[str, int] = {}
+    for name, factor in terms:
+        sums[name] = sums.get(name, 0) + factor
+    return tuple([(name, factor) for name, factor in sums.items() if factor])
 
 
 def rename(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
@@ -19,14 +27,7 @@ def rename(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
 
 def identify(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]:
     """The rows with names replaced by others, which they may have already: the terms of one name are added up."""
-    found: tuple[Row, ...] = ()
-    for equal, terms, constant in rows:
-        sums: dict[str, int] = {}
-        for n, f in terms:
-            n = names.get(n, n)
-            sums[n] = sums.get(n, 0) + f
-        found += ((equal, tuple((n, f) for n, f in sums.items() if f), constant),)
-    return found
+    return tuple([(e, add_up((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows])
 
 
 def exchange_primes(rows: tuple[Row, ...]) -> tuple[Row, ...]:

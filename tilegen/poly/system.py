@@ -19,7 +19,7 @@ from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
-from tilegen.poly.rows import Rows, Terms, rename
+from tilegen.poly.rows import Rows, Terms, add_up, rename
 
 # isl operations that one question may take: twice what any question of the stock schedules needs.
 BUDGET = 3_000_000
@@ -50,10 +50,7 @@ class Form(NamedTuple):
 
     def minus(self, other: Form, less: int = 0) -> Form:
         """self - other - less."""
-        sums = dict(self.terms)
-        for name, factor in other.terms:
-            sums[name] = sums.get(name, 0) - factor
-        terms = tuple([(n, f) for n, f in sums.items() if f])
+        terms = add_up((*self.terms, *[(name, -factor) for name, factor in other.terms]))
         return Form(terms, self.const - other.const - less, self.rows + other.rows)
 
     def zero(self) -> tuple[Row, ...]:
@@ -83,12 +80,12 @@ def _rename_terms(terms: Terms, names: Mapping[str, str]) -> Terms:
 @lru_cache(maxsize=20_000)
 def form(value: Affine) -> Form:
     """`value` as a sum; each division gets a variable named after it, `(i + 3)/4`."""
-    sums: dict[str, int] = {}
+    terms: list[tuple[str, int]] = []
     constant = value.const
     rows: tuple[Row, ...] = ()
     for atom, factor in value.terms:
         if isinstance(atom, str):
-            sums[atom] = sums.get(atom, 0) + factor
+            terms.append((atom, factor))
             continue
         inner = form(atom.arg)
         quotient = quotient_of(atom)
@@ -99,14 +96,13 @@ def form(value: Affine) -> Form:
         rows += ((False, tuple((n, -f) for n, f in rest), atom.by - 1 - inner.const),)
         match atom:
             case Div():
-                sums[quotient] = sums.get(quotient, 0) + factor
+                terms.append((quotient, factor))
             case Mod():
-                for name, f in rest:
-                    sums[name] = sums.get(name, 0) + factor * f
+                terms += [(name, factor * f) for name, f in rest]
                 constant += factor * inner.const
             case _:
                 raise TypeError(atom)
-    return Form(tuple((n, f) for n, f in sums.items() if f), constant, rows)
+    return Form(add_up(terms), constant, rows)
 
 
 @lru_cache(maxsize=20_000)
@@ -143,6 +139,20 @@ def equal_rows(left: Iterable[Form], right: Iterable[Form]) -> tuple[Row, ...]:
         if a != b:
             rows += a.minus(b).zero()
     return rows
+
+
+def substitute_rows(rows: Rows, values: Mapping[str, Form]) -> Rows:
+    """`rows` with names replaced by sums; rows that define the divisions in those are added."""
+    result: Rows = ()
+    for equal, terms, constant in rows:
+        sums: list[tuple[str, int]] = []
+        for name, factor in terms:
+            value = values.get(name) or Form(((name, 1),), 0)
+            sums += [(inner, factor * f) for inner, f in value.terms]
+            constant += factor * value.const
+            result += value.rows
+        result += ((equal, add_up(sums), constant),)
+    return result
 
 
 # -- solving
@@ -248,11 +258,7 @@ def _merged_row(row: Row, merged: Mapping[str, str]) -> Row:
             break
     else:
         return row
-    sums: dict[str, int] = {}
-    for name, factor in row[1]:
-        name = _find(merged, name)
-        sums[name] = sums.get(name, 0) + factor
-    return row[0], tuple((n, f) for n, f in sums.items() if f), row[2]
+    return row[0], add_up((_find(merged, name), factor) for name, factor in row[1]), row[2]
 
 
 def _without_trivial(rows: list[Row]) -> list[Row] | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tilegen.errors import Code
 from tilegen.ir.affine import Affine
 from tilegen.poly.instances import Leaf, Original, Use
+from tilegen.poly.rows import Row
+from tilegen.poly.system import example
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,19 @@ class Words:
         known = self.original.kernel.sizes
         values = ", ".join(f"{s}={max(1, self.point.get(s, 1))}" for s in known)
         return f" ({values})" if known else ""
+
+
+def counterexample(
+    original: Original, question: Iterable[Row], loops: Iterable[str], shared: frozenset[str] = frozenset()
+) -> Words | None:
+    """The least point of a question in words; None where it has none.
+
+    Args:
+        loops: what is least after the sizes, in this order.
+        shared: the loops that two instances are in the same iteration of.
+    """
+    point = example(question, (*original.kernel.sizes, *loops))
+    return None if point is None else Words(original, point, shared)
 
 
 class Unproved(Exception):

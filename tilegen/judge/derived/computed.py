@@ -13,8 +13,8 @@ from tilegen.ir.rounded import with_zeros
 from tilegen.ir.walk import loads, rewrite, substitute
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import Leaf, original_of
-from tilegen.poly.system import example, negation_rows, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import negation_rows, rows_of
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_computed(kernel: Kernel, origin: Kernel, made: ComputedAt) -> None:
@@ -155,10 +155,7 @@ def _check_always(
     known = tuple(row for each in given for row in rows_of(each))
     for contrary in negation_rows(condition):
         rows = (*original.context, *leaf.domain, *known, *contrary)
-        if solvable(rows):
-            point = example(rows, [*kernel.sizes, *leaf.names])
-            assert point is not None
-            words = Words(original, point)
+        if words := counterexample(original, rows, leaf.names):
             raise Refused(what, f"{words.instance(leaf)} {verb}{words.sizes}")
 
 

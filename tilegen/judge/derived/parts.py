@@ -12,8 +12,8 @@ from tilegen.ir.written import nest_of
 from tilegen.judge.coverage import check_instances
 from tilegen.poly.instances import Placed, Projection, project
 from tilegen.poly.rows import rename
-from tilegen.poly.system import equal_rows, example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import equal_rows
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
@@ -124,13 +124,9 @@ def _check_first(program: Projection, placed: Placed, outside: int, reduced: int
             mine = leaf.point[len(leaf.point) - reduced : place]
             alike = equal_rows(mine, [f.rename(names) for f in mine])
             higher = leaf.point[place].minus(leaf.point[place].rename(names), 1).nonnegative()
-            question = (*rows, *alike, *higher)
-            if not solvable(question):
-                continue
-            point = example(question, [*program.kernel.sizes, *leaf.names])
-            assert point is not None
-            words = Words(program.original, point, shared)
-            raise Refused(
-                f"a part of '{leaf.stmt.name}' meets a higher index before a lower one, and the first of equals wins",
-                f"{words.instance(leaf)} comes before {words.instance(leaf, True)}{words.sizes}",
-            )
+            if words := counterexample(program.original, (*rows, *alike, *higher), leaf.names, shared):
+                raise Refused(
+                    f"a part of '{leaf.stmt.name}' meets a higher index before a lower one, "
+                    "and the first of equals wins",
+                    f"{words.instance(leaf)} comes before {words.instance(leaf, True)}{words.sizes}",
+                )

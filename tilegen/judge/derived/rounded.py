@@ -8,8 +8,8 @@ from tilegen.ir.nodes import INTEGERS, Cast, Condition, Const, Expr, Kernel, Loa
 from tilegen.ir.rounded import round_up_range
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import original_of
-from tilegen.poly.system import Row, example, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.system import Row, rows_of, solvable
+from tilegen.poly.verdict import Refused, counterexample
 
 
 def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
@@ -27,11 +27,9 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     if not solvable(beyond):
         return
     other = _nonzero_points(kernel, new.value, beyond) if new.reduce == "sum" else beyond
-    if other is None:
+    words = counterexample(original, other, leaf.names) if other is not None else None
+    if words is None:
         return
-    point = example(other, [*kernel.sizes, *leaf.names])
-    assert point is not None
-    words = Words(original, point)
     more = f"{words.instance(leaf)} is one term more"
     if new.reduce != "sum":
         raise Refused(f"'{made.target}' is no sum, so that zeros beyond its range change it", more + words.sizes)
