@@ -84,6 +84,9 @@ class Tensorize:
     by: Instruction
 
     def apply(self, tree: Tree) -> Tree:
+        if self.by.name == tree.kernel.name:
+            notes = ("the text has a function for each of them: give the kernel another name",)
+            raise StepError(f"the kernel and the instruction are both called '{self.by.name}'", notes=notes)
         performed = self._assign_indices(tree)
         every = [(loop, operands_of(loop, performed)) for loop in loops(tree.body)]
         nests = [(loop, operands) for loop, operands in every if operands is not None]
