@@ -31,7 +31,7 @@ size_t {name}_workspace_bytes({sizes});
 // What was wrong with the latest call in this thread that did not return cudaSuccess, in a sentence.
 const char* {name}_error_text(void);
 
-// Loads the machine code, which the first launch does otherwise: call it ahead of a capture in a CUDA graph.
+// Loads the machine code, which the first launch does otherwise: call it before a capture in a CUDA graph.
 cudaError_t {name}_load(void);
 
 // The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right.

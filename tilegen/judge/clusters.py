@@ -68,7 +68,7 @@ def _check_blocks(launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> int:
         raise Refused(
             f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {CLUSTER_LIMIT} blocks",
             None,
-            f"tile({name}, 2), ahead of bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
+            f"tile({name}, 2), before bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
             code="form",
         )
     last = [each.name for each in loops(launch) if each.kind == blocks.kind][-1]

@@ -140,7 +140,7 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
                 raise Refused(
                     f"'{name}' is written in '{outer.name}', and a copy into '{stmt.target.buffer}' would come early",
                     None,
-                    f"pipeline({outer.name}, 3), before this step, fills '{name}' ahead of its use",
+                    f"pipeline({outer.name}, 3), before this step, fills '{name}' before its use",
                     code="form",
                 )
 

@@ -115,7 +115,7 @@ def _check_resident(launch: Node) -> None:
             f"{block.resident} blocks of {threads} threads are {block.resident * threads} threads, "
             f"and a multiprocessor has room for {RESIDENT_THREADS}",
             None,
-            f"resident({block.name}, {most}) fits" if most > 1 else "one block of so many threads is alone there",
+            f"resident({block.name}, {most}) fits" if most > 1 else "a block of this size leaves no room for another",
             code="form",
         )
 

@@ -48,7 +48,7 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
         raise Refused(
             f"'{loop.name}' does something else than asynchronous products, and none of it can run on",
             None,
-            "tensorize all of it by instructions that the text waits for (wgmma), ahead of this step",
+            "tensorize all of it by instructions that the text waits for (wgmma), before this step",
             code="form",
         )
     other = next((node for node in copies if not isinstance(node, Loop) or node.kind != "bulk"), None)
@@ -69,7 +69,7 @@ def _check_turns(launch: Node, loop: Loop) -> None:
         raise Refused(
             f"'{loop.turns}' is no block loop of two iterations around '{loop.name}', and nobody can take turns",
             None,
-            f"tile(tiles, 2) -> pair, {loop.turns} ahead of order(...), and bind({loop.turns}, block.z)",
+            f"tile(tiles, 2) -> pair, {loop.turns} before order(...), and bind({loop.turns}, block.z)",
             code="form",
         )
     if any(each.kind == group.kind and each.name != group.name for each in loops(launch)):

@@ -43,5 +43,5 @@ def _check_uses(program: Projection, writer: Placed, reader: Placed, write: Use,
                 f"an element of '{write.buffer}' is overwritten before its old value is read",
                 f"{words.instance(one)} writes {words.element(write)}, and {words.instance(two, True)} reads "
                 f"{words.element(read, True)} after that{words.sizes}",
-                f"keep all reads of '{read.buffer}' ahead of the writes, or give the kernel another tensor to write to",
+                f"keep all reads of '{read.buffer}' before the writes, or give the kernel another tensor to write to",
             )

@@ -225,7 +225,7 @@ def _check_registers(node: Complete, computed: set[str], read: set[str], held: f
     if not read <= {*node.factors}:
         raise Refused(f"nothing waits for '{min(read - {*node.factors})}' to be read")
     if not computed | read <= held:
-        raise Refused(f"nothing holds '{min((computed | read) - held)}' ahead of what begins '{node.protocol}'")
+        raise Refused(f"nothing holds '{min((computed | read) - held)}' before what begins '{node.protocol}'")
 
 
 def _held_ahead(body: tuple[Spmd, ...]) -> frozenset[str]:

@@ -28,7 +28,7 @@ size_t gemm_workspace_bytes(int64_t M, int64_t K, int64_t N);
 // What was wrong with the latest call in this thread that did not return cudaSuccess, in a sentence.
 const char* gemm_error_text(void);
 
-// Loads the machine code, which the first launch does otherwise: call it ahead of a capture in a CUDA graph.
+// Loads the machine code, which the first launch does otherwise: call it before a capture in a CUDA graph.
 cudaError_t gemm_load(void);
 
 // The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right.

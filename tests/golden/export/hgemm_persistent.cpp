@@ -468,7 +468,7 @@ cudaError_t check_size(const char* name, Int value, int least)
     if (value < least)
         return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
     if (value >= Int(1) << 48)
-        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has so many elements", name, shown(value));
+        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has as many elements", name, shown(value));
     return cudaSuccess;
 }
 
