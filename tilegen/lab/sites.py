@@ -209,7 +209,7 @@ def _values_of(node: Let | StartRing) -> dict[str, Affine]:
     """The names that a node gives to values."""
     if isinstance(node, Let):
         return {node.name: node.value}
-    return {node.place.slot: const(0), node.place.phase: const(0)}
+    return {node.place.number: const(0)}
 
 
 class _Collector:

@@ -83,34 +83,41 @@ class BulkWait:
 
 @dataclass(frozen=True)
 class RingPlace:
-    """Where a thread is in a ring of so many slots, for as often as its loop runs: two integers of its own.
+    """Where a thread is in a ring of so many slots: `number` counts the iterations of its loop, of all runs, from 0.
 
-    `slot` is the slot of an iteration, and `phase` how often the ring has begun anew. Of the phase the text has the
-    parity, which is all that a wait asks for.
+    The slot of an iteration is this number modulo `slots`, the phase the number divided by that. The text has the two
+    in integers called `slot` and `phase`; of the phase it has the parity, which is all that a wait asks for.
     """
 
-    slot: str
-    phase: str
+    number: str
     slots: int
+
+    @property
+    def slot(self) -> str:
+        return f"{self.number}.slot"
+
+    @property
+    def phase(self) -> str:
+        return f"{self.number}.phase"
 
 
 @dataclass(frozen=True)
 class StartRing:
-    """Each thread that comes by is at slot 0 and phase 0."""
+    """Each thread that comes by is at number 0."""
 
     place: RingPlace
 
 
 @dataclass(frozen=True)
 class NextSlot:
-    """Each thread that comes by goes on to the next slot, behind the last one to the first in the next phase."""
+    """Each thread that comes by goes on to the next number."""
 
     place: RingPlace
 
 
 @dataclass(frozen=True)
 class SkipSlots:
-    """Each thread that comes by leaves so many slots to others, as by so many times `NextSlot`."""
+    """Each thread that comes by leaves so many numbers to others, as by so many times `NextSlot`."""
 
     place: RingPlace
     count: Affine
@@ -130,12 +137,6 @@ class PassTurn:
 
     group: Affine
     threads: int
-
-
-def turn_before(slot: Affine, phase: Affine, slots: int) -> tuple[Affine, Affine]:
-    """The slot and the phase of the iteration ahead of the one with these, in a ring of so many slots."""
-    back = slot + (slots - 1)
-    return back % slots, phase + back // slots - 1
 
 
 @dataclass(frozen=True)

@@ -252,8 +252,8 @@ class _Claims:
         """What a node names, for the rest of its list."""
         if isinstance(node, Let):
             return {node.name: self.reach(node.value, names)}
-        place = node.place
-        return {place.slot: self.loop(const(place.slots), names), place.phase: self.loop(const(2), names)}
+        # The text has its slot and the parity of its phase.
+        return {node.place.number: self.loop(const(2 * node.place.slots), names)}
 
     def bulk(self, node: BulkNode | StoreNode, names: Names) -> None:
         """Claims for what a node of bulk copies says itself; of coordinates in a tensor the hardware takes 32 bits."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
-from tilegen.ir.walk import loops, walk
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
+from tilegen.ir.walk import loops, substitute, walk
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_body
 
@@ -65,16 +65,10 @@ def _overlap(loop: For) -> tuple[Spmd, ...]:
     assert isinstance(complete, Complete)
     assert isinstance(release, Release)
     assert isinstance(next_slot, NextSlot)
-    (slot,), phase = release.barrier.index, release.phase
-    before_this = turn_before(slot, phase, next_slot.place.slots)
-    late = If((Condition(var(loop.name) - 1),), (_at(release, before_this),))
-    last: Spmd = _at(release, before_this)
+    number = next_slot.place.number
+    last: Spmd = substitute(release, {number: var(number) - 1})
+    late = If((Condition(var(loop.name) - 1),), (last,))
     if not (loop.extent.is_const and loop.extent.const > 0):
         last = If((Condition(loop.extent - 1),), (last,))
     earlier = replace(complete, results=(), earlier=True)
     return (hold, replace(loop, body=(wait, *batch, earlier, late, next_slot)), complete, last)
-
-
-def _at(release: Release, turn: tuple[Affine, Affine]) -> Release:
-    slot, phase = turn
-    return replace(release, barrier=Access(release.barrier.buffer, (slot,)), phase=phase)

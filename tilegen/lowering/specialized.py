@@ -115,14 +115,14 @@ def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 
 def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`role` with the slot and the phase of its ring in integers of their own."""
+    """`role` with slots and phases of its ring by the number of an iteration among those of all runs."""
     ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body)))
     wait = next(node for node in ring.body if isinstance(node, BulkWait))
     (slot,) = wait.barrier.index
     ((atom, _),) = slot.terms
     assert isinstance(atom, Mod)
-    place = RingPlace(f"{ring.name}.slot", f"{ring.name}.phase", atom.by)
-    counted = rewrite(ring.body, lambda value: _at_place(value, slot, atom, place))
+    place = RingPlace(f"{ring.name}.number", atom.by)
+    counted = rewrite(ring.body, lambda value: _at_place(value, slot, {ring.name: var(place.number)}))
     new = replace(ring, body=(*counted, NextSlot(place)))
     return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))
 
@@ -131,12 +131,12 @@ def _is_wait(node: Spmd) -> bool:
     return isinstance(node, BulkWait)
 
 
-def _at_place(value: Any, slot: Affine, atom: Mod, place: RingPlace) -> Any:
-    """An access to a slot, or the phase of an event, by the integers that say where a thread is in the ring."""
+def _at_place(value: Any, slot: Affine, number: dict[str, Affine]) -> Any:
+    """An access to a slot, or the phase of an event, by the number of its iteration."""
     match value:
         case Access(index=(first, *rest)) | Load(index=(first, *rest)) if first == slot:
-            return replace(value, index=(var(place.slot), *rest))
+            return replace(value, index=(first.substitute(number), *rest))
         case BulkWait() | BulkCopies() | Release():
-            return replace(value, phase=var(place.phase) + (value.phase - atom.arg // atom.by))
+            return replace(value, phase=value.phase.substitute(number))
         case _:
             return value

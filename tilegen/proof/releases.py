@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, turn_before
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.product_nodes import Complete
 from tilegen.lowering.program import For, If, Spmd, with_body
 from tilegen.poly import Refused
@@ -54,7 +54,9 @@ def _loop_in_turn(loop: For, rest: list[Spmd]) -> For:
         raise Refused(f"an iteration of '{loop.name}' does not end at the next slot of its ring")
     if next_slot.place.slots < 2:
         raise Refused(f"the ring of '{loop.name}' has one slot, which is released in the next iteration")
-    before = turn_before(slot, phase, next_slot.place.slots)
+    number = next_slot.place.number
+    back = {number: var(number) - 1}
+    before = slot.substitute(back), phase.substitute(back)
     end = rest.pop(1 if isinstance(rest[0], Complete) else 0) if rest[1:] else None
     buffer = _check_release(end, loop.extent, before, loop, wait)
     body: list[Spmd] = []

@@ -38,8 +38,8 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load
-from tilegen.ir.walk import accesses, rewrite, rewrite_accesses, walk
+from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
+from tilegen.ir.walk import accesses, rewrite, substitute, walk
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
@@ -192,7 +192,7 @@ def _check_loop(loop: For, used: For, ring: _Ring, launch: Launch) -> None:
     count = stages.pop()
     if stages or not count.is_const:
         raise Refused(f"the ring of '{ring.loop}' has different numbers of slots and barriers")
-    slot, phase = var(ring.place.slot), var(ring.place.phase)
+    slot, phase = var(ring.place.number) % count.const, var(ring.place.number) // count.const
     if ring.place.slots != count.const:
         raise Refused(f"the ring of '{ring.loop}' has {count} slots, and {ring.place.slots} are counted")
     empty, fill = loop.body[:2]
@@ -256,7 +256,7 @@ def _check_nothing_else(body: tuple[Spmd, ...], roles: _Roles, ring: _Ring, used
     counting = [node for node in nodes((*body, *others)) if isinstance(node, StartRing | NextSlot)]
     if len(counting) != 5:  # both in each role; what consumers start with is seen twice
         raise Refused(f"a place in the ring of '{ring.loop}' changes in between")
-    if names_in(walk(others)) & {ring.place.slot, ring.place.phase}:
+    if names_in(walk(others)) & {ring.place.number}:
         raise Refused(f"a place in the ring of '{ring.loop}' is used outside of it")
 
 
@@ -283,18 +283,4 @@ def _join(node: Spmd, roles: _Roles, loop: For, used: For, ring: _Ring) -> Spmd:
         and not (isinstance(each, BulkWait) and each.barrier.buffer == ring.filled)
     )
     joined = with_body(used, (If((roles.produces,), fill.body), *rest))
-    return _at_slots(joined, ring)
-
-
-def _at_slots(loop: For, ring: _Ring) -> For:
-    """The joined loop with the slot of each iteration in its own number."""
-    here, slot = var(ring.place.slot), var(loop.name) % ring.place.slots
-
-    def change(access: Access | Load) -> Access | Load:
-        own = access.buffer in (*ring.slots, ring.filled) and access.index[0] == here
-        return replace(access, index=(slot, *access.index[1:])) if own else access
-
-    new = rewrite_accesses(loop, change)
-    if names_in(walk(new)) & {ring.place.slot, ring.place.phase}:
-        raise Refused(f"a place in the ring of '{ring.loop}' says more than which slot is used")
-    return new
+    return substitute(joined, {ring.place.number: var(used.name)})

@@ -154,7 +154,7 @@ class _Turns:
         if isinstance(node, If) and node.orelse:
             raise Refused("a ring is used in several places, or under a test that has another side")
         said = node.extent.names() if isinstance(node, For) else names_in(c.value for c in node.test)
-        if said & {self.group, self.place.slot, self.place.phase}:
+        if said & {self.group, self.place.number}:
             raise Refused("groups that take turns do not come by equally many tiles")
 
     def with_barriers(self, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

@@ -67,7 +67,7 @@ def slot_of_each_run(launch):
 
     def change(loop):
         place = loop.body[-1].place
-        values = {place.slot: var(loop.name) % place.slots, place.phase: var(loop.name) // place.slots}
+        values = {place.number: var(loop.name)}
         return [(replace(loop, body=(*substitute(loop.body[:-1], values), loop.body[-1])),)]
 
     return loops_changed(launch, change)

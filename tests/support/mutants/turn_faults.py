@@ -191,7 +191,7 @@ def next_producer(launch):
 
 def start_further(launch):
     """A place of its own for one of the roles."""
-    return each(launch, StartRing, lambda n: [(replace(n, place=replace(n.place, slot="other")),)])
+    return each(launch, StartRing, lambda n: [(replace(n, place=replace(n.place, number="other")),)])
 
 
 def _group(launch):

@@ -61,11 +61,11 @@ class BulkTexts(Values):
                 same(self._barrier_at(at), self._at(barrier), "what is released")
             case StartRing(at):
                 # Read at one place of the ring: no two integers of it are alike there.
-                for name, value in ((at.slot, at.slots - 1), (at.phase, 2 * at.slots + 1)):
+                self.env[at.number] = (2 * at.slots + 1) * at.slots + at.slots - 1
+                for value in self._in_ring(at):
                     text = self._take_declaration(texts, ("int",))
-                    same(self.term(text.start), 0, f"the start of {name}")
-                    self.env[name] = value
-                    self.scope[text.name] = value % 2 if name == at.phase else value
+                    same(self.term(text.start), 0, f"the start of {at.number}")
+                    self.scope[text.name] = value
             case NextSlot() | SkipSlots() | TakeTurn() | PassTurn():
                 self.turn(node, texts)
             case RegisterBudget(count, more):
@@ -115,7 +115,7 @@ class BulkTexts(Values):
 
     def _in_ring(self, at):
         """The slot and the parity of the phase."""
-        return [self.env[at.slot], self.env[at.phase] % 2]
+        return [self.env[at.number] % at.slots, self.env[at.number] // at.slots % 2]
 
     def barrier_call(self, node, texts):
         word = ("wait_for_each_other", (str(node.threads),)) if node.threads else ("__syncthreads", ())

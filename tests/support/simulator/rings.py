@@ -73,11 +73,10 @@ class RingThread:
             told.tell(self)
 
     def go_on(self, node):
-        """At the first slot, or further on; the phase is counted on, as what it means is."""
-        at = node.place
+        """At the first number, or further on."""
+        number = node.place.number
         by = node.count.evaluate(self.env) if isinstance(node, SkipSlots) else 1
-        slot, phase = (0, 0) if isinstance(node, StartRing) else (self.env[at.slot] + by, self.env[at.phase])
-        self.env |= {at.slot: slot % at.slots, at.phase: phase + slot // at.slots}
+        self.env[number] = 0 if isinstance(node, StartRing) else self.env[number] + by
 
     def stop_at(self, node, path):
         """A barrier of the block, or of some threads from a first one on."""

@@ -11,6 +11,7 @@ from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text.body import Body
+from tilegen.backends.text.bulk import in_slots
 from tilegen.backends.text.dependent_launch import HOW_TO_LAUNCH
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.expr import Writer
@@ -61,7 +62,9 @@ def emit_lines(launches: Sequence[Launch], language: str = "cuda", title: str = 
 
 
 def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
-    parities = {node.place.phase for node in launch.nodes if isinstance(node, StartRing)}
+    places = {node.place for node in launch.nodes if isinstance(node, StartRing)}
+    launch = replace(launch, body=in_slots(launch.body, places)) if places else launch
+    parities = {place.phase for place in places}
     writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate, parities)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]

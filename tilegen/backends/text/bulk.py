@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from tilegen.backends.text.expr import Writer
-from tilegen.ir.affine import Affine, Mod, const
+from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
+from tilegen.ir.walk import rewrite_indices
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
@@ -17,6 +19,7 @@ from tilegen.lowering.bulk_nodes import (
     NextSlot,
     PassTurn,
     Release,
+    RingPlace,
     SkipSlots,
     StartBarriers,
     StartRing,
@@ -68,6 +71,26 @@ def bulk_lines(
             if node.blocks:
                 return [f"multicast_box_{len(integers)}d({', '.join([*given, str(node.blocks), *integers])});"]
             return [f"copy_box_{len(integers)}d({', '.join([*given, *integers])});"]
+
+
+def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
+    """`body` with the slot and the phase of a number in a ring in two integers, as which a thread counts it on."""
+    for place in places:
+        number, slots, slot = var(place.number), place.slots, var(place.slot)
+        integers: dict[Atom, Affine] = {
+            Mod(number, slots): slot,
+            Mod(number + (slots - 1), slots): Affine(((Mod(slot + (slots - 1), slots), 1),)),
+            Div(number, slots): var(place.phase),
+        }
+        body = rewrite_indices(body, partial(_with_atoms, integers))
+    return body
+
+
+def _with_atoms(integers: Mapping[Atom, Affine], value: Affine) -> Affine:
+    if integers.keys().isdisjoint(atom for atom, _ in value.terms):
+        return value
+    terms = (integers.get(atom, Affine(((atom, 1),))) * factor for atom, factor in value.terms)
+    return sum(terms, const(value.const))
 
 
 def coordinates_of(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
