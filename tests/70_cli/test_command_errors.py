@@ -41,6 +41,9 @@ kernel eighths(x: f32[M, N]) -> y: f32[M, N] where N % 8 == 0, M <= 100:
 # name of the text -> the command
 COMMANDS = {
     "new_there": "new own.tg --from gemm:tiled",
+    "new_no_name": "new '' --from gemm:tiled",
+    "export_no_name": "export own.tg:s -o ''",
+    "emit_no_name": "emit own.tg:s -o ''",
     "new_several": "new other.tg --from gemm:naive,tiled",
     "new_no_schedule": "new other.tg --from gemm:tild",
     "new_no_folder": "new none/other.tg --from gemm:tiled",
@@ -73,7 +76,6 @@ COMMANDS = {
     "unknown_setting": "show own.tg:s --set TT=8",
     "machine_unknown": "explain own.tg:s --machine h20",
     "machine_no_file": "compare own.tg:s --machine mine.toml",
-    "machine_plot": "compare own.tg:s --machine t4 --plot a.svg",
     "machine_steady": "compare own.tg:s --machine t4 --steady 0.35",
     "sweep_nowhere": "compare own.tg:s --size N=8..2x2",
     "sweep_too_long": "compare own.tg:s --size N=1..1000+1",

@@ -12,6 +12,7 @@ from tilegen.cli import printing
 from tilegen.cli.arguments import parse_list, parse_point
 from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.request import Request
+from tilegen.errors import UsageError
 
 
 @tilegen.command("export")
@@ -26,6 +27,8 @@ def export_command(request: Request, arch: str, folder: str, name: str, fix: tup
     """Write a kernel with a C++ launcher, machine code, CMakeLists.txt and a test, to be called without tilegen."""
     from tilegen.export import export
 
+    if not folder:
+        raise UsageError("the folder has no name", notes=(". is the one that you are in",))
     fixed = parse_point(fix, "--fix")
     scheduled = request.one("export", fixed)
     request.check_sizes(scheduled.kernel)

@@ -50,6 +50,8 @@ def check_output(path: str | None, kind: Kind | None) -> None:
     """Raises UsageError where `write` would, as far as that can be seen before there is anything to write."""
     if path is None or path == "-":
         return
+    if not path:
+        raise UsageError("a file to write has a name, or is - for standard output")
     name, place = shorten(path), Path(path)
     try:
         if place.is_dir():
