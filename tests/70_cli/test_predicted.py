@@ -8,6 +8,7 @@ import pytest
 
 import tilegen
 from tilegen.cli import run
+from tilegen.errors import UsageError
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import H200, machine_instead, stock_machine
 from tilegen.lab.records import read_records
@@ -43,6 +44,16 @@ def test_compare_predicts_for_a_machine(tmp_path, monkeypatch, capsys) -> None:
 
 
 @pytest.mark.plugin("report")
+def test_predictions_are_drawn_as_predictions(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(shlex.split(f"compare gemm:naive,tiled {ON_T4} --json f.json --plot f.svg")) == 0
+    told = "f.svg: gemm M=4096 K=4096 N=4096 on one T4, predicted: side by side"
+    assert told in capsys.readouterr().err
+    assert run(shlex.split("plot f.json -o f.svg")) == 0
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.plugin("report")
 def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(shlex.split(f"ladder gemm:naive {ON_T4} --size M=512 N=512 K=512 --json f.json --plot f.svg")) == 0
@@ -60,7 +71,15 @@ def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, capsys) ->
 
 def test_what_a_machine_lacks_has_a_row_that_says_so(capsys) -> None:
     assert run(shlex.split(f"compare hgemm:swizzled --kernel hgemm {ON_T4}")) == 5
-    assert "needs sm_80 or later, and T4 is sm_75" in " ".join(capsys.readouterr().out.split())
+    out = capsys.readouterr().out
+    assert "needs sm_80 or later, and T4 is sm_75" in " ".join(out.split())
+    assert "predicted: by" not in out  # nothing is
+
+
+@pytest.mark.parametrize("limit", [float("nan"), -1])
+def test_a_limit_is_a_time(limit) -> None:
+    with pytest.raises(UsageError, match="it is milliseconds"):
+        tilegen.load("gemm").schedule("naive").ladder(device="interpreter", limit=limit)
 
 
 def test_python_predicts_too() -> None:

@@ -1,5 +1,6 @@
 """What is called proved is the CUDA program, wherever the kernel runs; what keeps it from being, all commands say."""
 
+import json
 import re
 
 import pytest
@@ -84,6 +85,10 @@ def test_what_is_proved_stands_below_the_table(capsys) -> None:
     few = ["--size", "M=8", "N=8", "K=8", "--device", "interpreter"]
     assert run(["check", "hgemm", "--kernel", "hgemm", "--schedule", "naive,fragments", *few]) == 0
     assert "proved: the CUDA programs (fragments: needs sm_80 or later); the trees ran." in capsys.readouterr().out
+    assert run(["check", "hgemm", "--kernel", "hgemm", "--schedule", "fragments", *few, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["proved"] == {"programs": ["cuda"], "ran": "trees"}
+    assert found["needs"] == {"fragments": "needs sm_80 or later"}
     for word in ("compare", "ladder"):
         assert run([word, "gemm", "--schedule", "tiled", "--machine", "t4", "--device", "interpreter"]) == 0
         assert "proved: the CUDA programs; the trees ran." in capsys.readouterr().out

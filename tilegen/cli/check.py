@@ -70,7 +70,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     if request.json_file:
         origins = {name: origin_of(each) for name, each in applied.items()}
         origin = {word: {n: each[word] for n, each in origins.items()} for word in ("parameters", "written")}
-        found = {**origin, **environment_of(runs_on), **_json(checked, runs_on.name), "interrupted": stopped}
+        found = {**origin, **environment_of(runs_on), **_json(checked, runs_on), "interrupted": stopped}
         printing.write_json(found, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
@@ -136,10 +136,15 @@ def _needs(compiled: Program) -> str:
     return most.partition(":")[0]
 
 
-def _json(checked: Mapping[str, _Checked], device: str) -> dict[str, object]:
+def _json(checked: Mapping[str, _Checked], engine: Engine) -> dict[str, object]:
+    from tilegen.backends.devices import InterpreterEngine
+
+    ran = "trees" if isinstance(engine, InterpreterEngine) else engine.language
     return {
-        "device": device,
+        "device": engine.name,
         "proofs": {name: each.proof for name, each in checked.items() if each.proof},
+        "proved": {"programs": sorted({"cuda", engine.language}), "ran": ran},
+        "needs": {name: each.needs for name, each in checked.items() if each.needs},
         "right": {name: [asdict(t) for t in each.trials] for name, each in checked.items() if each.trials},
         "repeated": {name: [asdict(r) for r in each.repeated] for name, each in checked.items() if each.repeated},
         "wrong": {name: each.error.render() for name, each in checked.items() if each.error},

@@ -59,9 +59,9 @@ def compare_command(
     check_plot(plot)
     runs_on = engine(device)
     predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
-    if predicts and (asked := [f"--{name}" for name, value in (("plot", plot), ("steady", steady)) if value]):
+    if predicts and steady:
         notes = ("without --machine, --device cpu takes the times of the CPU",)
-        raise UsageError(f"{asked[0]} is of times, and those of {predicts.name} are predicted here", notes=notes)
+        raise UsageError(f"--steady is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_point(fix, "--fix"), requests
     tried = _rows(requests, fixed)
     printing.print_remarks({name: each.applied for name, each in tried.items() if each.applied})

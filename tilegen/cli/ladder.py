@@ -70,9 +70,10 @@ def _show(out: Console, found: Ladder) -> None:
     sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
     out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  {found.place}", style="bold")
     out.print(_table(found))
-    if found.timed:
+    predicted = any(rung.launches for rung in found.rungs)
+    if found.timed and predicted:
         out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
-    else:
+    elif predicted:
         out.print(printing.prediction_note(found.machine), soft_wrap=True)
     if not found.on_gpu:
         if found.timed:

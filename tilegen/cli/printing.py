@@ -174,7 +174,7 @@ def comparison(out: Console, result: Comparison) -> None:
     sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
     out.print(f"{result.kernel}  {sizes}  {result.place}", style="bold")
     out.print(_table(result))
-    if result.machine:
+    if result.machine and any(row.predicted for row in result.rows):
         out.print(prediction_note(result.machine), soft_wrap=True)
     for line in result.beside:
         out.print(line, soft_wrap=True)
@@ -189,7 +189,8 @@ def comparison(out: Console, result: Comparison) -> None:
             out.print(proof_note(result.device), soft_wrap=True)
         for line in device_notes(result.device):
             out.print(line)
-        out.print(_compiler_note(result.arch), soft_wrap=True)
+        if any(row.launches for row in result.rows):
+            out.print(_compiler_note(result.arch), soft_wrap=True)
     for row in result.rows:
         if row.error:
             out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.backends.engine import Engine
-from tilegen.errors import TilegenError
+from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.ir.tolerance import tolerance_of
@@ -153,11 +153,14 @@ class LadderRun:
             machine: whose times are predicted; then nothing is timed. None predicts beside the times, for the GPU here.
 
         Raises:
-            UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
+            UsageError: sizes that the kernel does not admit, or a limit that is no time.
+            DeviceError: too little memory for them.
         """
+        if limit is not None and not limit >= 0:
+            raise UsageError(f"limit is {limit}, and it is milliseconds, from 0 on")
         self._derivation, self._engine, self._timed = derivation, engine, machine is None
         self._machine = machine or machine_here()
-        self._limit = limit or (GPU_LIMIT if engine.on_gpu else CPU_LIMIT)
+        self._limit = (GPU_LIMIT if engine.on_gpu else CPU_LIMIT) if limit is None else limit
         self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu or machine else CPU_LIMITS)
         if machine:
             require_memory_of_machine([derivation.tree], self._sizes, machine)

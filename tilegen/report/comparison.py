@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from tilegen.ir.shown import Table
 from tilegen.ir.steps import Setting
-from tilegen.lab.records import RunRecord
+from tilegen.lab.records import Device, RunRecord
 from tilegen.lab.timing import CPU_NOTE, summarise
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
+from tilegen.report.measured import place_of_predictions
 
 _FEW = 40  # rows that have a name each in a chart
 
@@ -72,8 +74,13 @@ def _times(record: RunRecord) -> tuple[str, str, str]:
 
 
 def record_pictures(records: Sequence[RunRecord]) -> Iterator[Picture]:
-    """A sweep where sizes vary, a map of each pair of parameters that vary, else the rows side by side."""
+    """A sweep where sizes vary, a map of each pair of parameters that vary, else the rows side by side.
+
+    They are of measured times; of predicted ones, and say so, where there are no two measured ones.
+    """
     timed = [record for record in records if record.samples]
+    if len(timed) < 2:
+        timed = list(filter(None, map(_as_predicted, records)))
     if len(timed) < 2:
         return
     if _varied(timed, _sizes):
@@ -85,6 +92,15 @@ def record_pictures(records: Sequence[RunRecord]) -> Iterator[Picture]:
         yield _in_order(timed)
     for name in dict.fromkeys(record.schedule for record in timed if record.schedule):
         yield from heat_maps([record for record in timed if record.schedule == name])
+
+
+def _as_predicted(record: RunRecord) -> RunRecord | None:
+    """The record with its predicted time as the one that it has, on the machine that it was predicted for."""
+    predicted, machine = _predicted(record), record.notes.get("machine")
+    if predicted is None or not isinstance(machine, str):
+        return None
+    device = Device(*place_of_predictions(machine))
+    return replace(record, samples=(predicted,), rate=None, device=device, notes={})
 
 
 def sweeps(records: Sequence[RunRecord]) -> Iterator[Chart]:
