@@ -49,6 +49,25 @@ schedule s for transpose():
     bind(tj, thread.y)
     bind(ti, thread.x)
 """
+# All threads wait for what one of them reads.
+FEW_READERS = """
+kernel whole(X: i32[M]) -> s: i32[1]:
+    s[z] = sum[k](X[k] else 0)
+
+schedule s for whole():
+    tile(z, 8) -> b, t
+    tile(k, 32) -> ko, ki
+    order(b, ko, t, ki)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(s, at=b)
+    cache_shared(X, at=ko)
+    bulk(X.shared)
+"""
+AHEAD = """    cache_register(X.shared, at=ki)
+    pipeline(ko, 2)
+    pipeline(ki, 2, across=ko)
+"""
 HALVES = """
 kernel hgemm_f32(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
@@ -171,6 +190,11 @@ CASES = {
     + "    cache_register(A.shared, at=ki)\n    pipeline(ko, 3)\n    pipeline(ki, 2, across=ko)\n",
     "again": BATCHED,
     "again in stages": BATCHED + "    pipeline(ko, 2)\n",
+    "few readers": FEW_READERS,
+    "few readers, two stages": FEW_READERS + "    pipeline(ko, 2)\n",
+    "few readers, registers ahead": FEW_READERS + AHEAD,
+    "once, registers ahead": FEW_READERS.replace("i32[M]", "i32[32]").replace("i32[1]", "i32[9]") + AHEAD,
+    "few readers, three tiles": FEW_READERS.replace("i32[M]", "i32[96]") + AHEAD,
     "halves": HALVES,
     "stored": TRANSPOSE + "    cache_shared(Y, at=bj) -> out\n    bulk(out)\n",
     "stored, swizzled": TRANSPOSE + "    cache_shared(Y, at=bj) -> out\n    swizzle(out, 4)\n    bulk(out)\n",

@@ -91,16 +91,17 @@ def _may_be(crossing: Crossing, row: Row) -> bool:
         return True
 
 
-def dependences(tree: Tree, launch: int) -> tuple[Dependence, ...]:
+def dependences(tree: Tree, launch: int, more: Sequence[Placed] = ()) -> tuple[Dependence, ...]:
     """The dependences of launch number `launch` (an index into `tree.body`) that may cross threads.
 
     Cooperative loops have been dealt out before: thread loops say which thread runs what. A statement
     outside the loop of some thread dimension that the launch has runs on thread 0 of it, or on all of them
     if it writes a register that each of them has; lanes that combine leave the target to the first of them.
-    Every dependence that exists at some admitted size is listed, and some that do not exist.
+    Every dependence that exists at some admitted size is listed, and some that do not exist. `more` are statements of
+    the launch that stand in no tree, numbered behind its own.
     """
     program = project(tree)
-    leaves = [p for p in program.leaves if p.places[0] == launch]
+    leaves = [*(p for p in program.leaves if p.places[0] == launch), *more]
     first = leaves[0].number if leaves else 0
     found: dict[tuple[str, str, int, int, str | None], Dependence] = {}
     for one, two, pairs in meetings(program, leaves):

@@ -15,9 +15,9 @@ from tilegen.lowering.barriers import barriers
 from tilegen.lowering.batches import align_described, complete_batches, with_fences
 from tilegen.lowering.bulk import bulk_copies, join_waits
 from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
-from tilegen.lowering.bulk_plan import Bulk
+from tilegen.lowering.bulk_plan import WAITING, Bulk
 from tilegen.lowering.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
-from tilegen.lowering.conflicts import Path, conflicts
+from tilegen.lowering.conflicts import Conflict, Path, conflicts
 from tilegen.lowering.dependent_launch import with_launch_waits
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
@@ -169,7 +169,10 @@ def _waiting(
     with the numbers of threads written out, and without."""
     plain, dealt = nodes
     alone, buffers = block.threads == 1, {b.name: b for b in tree.buffers}
-    crossing = () if alone else without_arrivals(plain, conflicts(replace(tree, body=(plain,))), buffers)
+    crossing: tuple[Conflict, ...] = ()
+    if not alone:
+        launch = replace(tree, body=(plain,), buffers=(*tree.buffers, WAITING))
+        crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
     slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored)
     check_stored(bulk, tree, slots.values())
     add_store_waits(bulk, plain, block, crossing, slots, is_implied)

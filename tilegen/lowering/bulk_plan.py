@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware import SWIZZLED_PLACE
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Condition
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.swizzle import BULK_UNIT
 from tilegen.judge import BoxCopy
-from tilegen.lowering.bulk_nodes import box_place
+from tilegen.lowering.bulk_nodes import BulkWait, box_place
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.grid import Cluster, Need
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.pipeline import Pipe
-from tilegen.lowering.program import Spmd
+from tilegen.lowering.program import If, Spmd
 from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.lowering.vectors import Needs
 
 Slot = tuple[Path, int]
+
+# What a thread that waits is taken to read an element into.
+WAITING = Buffer("waiting", "i64", (), "register", ())
 
 
 @dataclass
@@ -73,6 +77,19 @@ class Bulk:
         name = f"{tensor.name}.map{number if number > 1 else ''}"
         self.maps.append(TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle, tensor.pitch))
         return name
+
+    def waits_as_reads(self, buffers: Mapping[str, Buffer]) -> list[tuple[Path, Stmt]]:
+        """Each place where all threads wait, and a statement that says so: a read of the first of what has arrived."""
+        found: list[tuple[Path, Stmt]] = []
+        for (path, slot), nodes in self.waits.items():
+            for node in nodes:
+                test, (wait, *_) = (node.test, node.body) if isinstance(node, If) else ((), (node,))
+                if isinstance(wait, BulkWait):
+                    first = buffers[wait.buffers[0]]
+                    index = (*wait.barrier.index, *(const(0) for _ in first.shape[1:]))
+                    load = Load(first.name, index, first.dtype)
+                    found.append(((*path, slot), Stmt(WAITING.name, Access(WAITING.name, ()), load, guard=test)))
+        return found
 
     def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:
         """`pipes` with the buffers that threads fill."""

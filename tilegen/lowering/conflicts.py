@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import LimitError
-from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Stmt, Tree
 from tilegen.judge import Dependence, DependenceKind, dependences
+from tilegen.lowering.distribute import Block
+from tilegen.poly.instances import Placed, leaf_of
 
 Path = tuple[int, ...]
 
@@ -54,11 +56,17 @@ class Conflict:
         return path in self.beyond and self.dependence.is_iterations_apart(self.beyond[path])
 
 
-def conflicts(tree: Tree) -> tuple[Conflict, ...]:
-    """The conflicts of a tree with one launch, whose copies have been dealt out to threads."""
-    places = list(_places(tree.body, (), ()))
-    found: list[Conflict] = []
-    for d in dependences(tree, 0):
+def conflicts(tree: Tree, block: Block, waits: Sequence[tuple[Path, Stmt]] = ()) -> tuple[Conflict, ...]:
+    """The conflicts of a tree with one launch, whose copies have been dealt out to threads.
+
+    `waits` are statements that all threads of the block run ahead of what is at their places.
+    """
+    places, found, more = list(_places(tree.body, (), ())), list[Conflict](), list[Placed]()
+    for path, stmt in waits:
+        around = tuple(_loops_at(tree.body, path))
+        more.append(Placed(leaf_of((*around, *block.loops), stmt), path, len(places)))
+        places.append((around, path))
+    for d in dependences(tree, 0, more):
         (around, before), (beyond, after) = places[d.source], places[d.sink]
         shared = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(around))
         depth = min(shared, len(around))
@@ -88,6 +96,15 @@ def _no_place(loop: Loop, outer: Loop, dependence: Dependence) -> LimitError:
         witness=dependence.witness,
         notes=(way if outer.roles else f"{way}, or fuse the thread loops in it",),
     )
+
+
+def _loops_at(body: tuple[Node, ...], path: Path) -> Iterator[Loop]:
+    """The loops around what is at `path`."""
+    for place in path[:-1]:
+        loop = body[place]
+        assert isinstance(loop, Loop)
+        yield loop
+        body = loop.body
 
 
 def _places(body: tuple[Node, ...], around: tuple[Loop, ...], path: Path) -> Iterator[tuple[tuple[Loop, ...], Path]]:

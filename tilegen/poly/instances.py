@@ -279,10 +279,11 @@ def project(tree: Tree) -> Projection:
 
 
 def _leaves(body: tuple[Node, ...]) -> tuple[Placed, ...]:
-    found = ((_leaf(*leaf), (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
+    found = ((leaf_of(*leaf), (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
-def _leaf(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+def leaf_of(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
+    """The statement in the loops of `path`."""
     names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
     return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt)

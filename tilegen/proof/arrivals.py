@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition
@@ -30,7 +31,7 @@ from tilegen.poly.instances import Leaf, Placed, Projection, Use, with_divisions
 from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.system import Form, equal_rows, example, form, range_of, rows_of, solvable
 from tilegen.poly.verdict import Refused, Words
-from tilegen.proof.barriers import CertainBarriers
+from tilegen.proof.barriers import CertainBarriers, Meeting
 from tilegen.proof.kinds import kind_of, leaves_of_kind
 from tilegen.proof.waits import home_of
 
@@ -52,6 +53,12 @@ def check_arrivals(walls: CertainBarriers) -> None:
             protocol.check_reads(copy, read, protocol.waits)
     for wait in protocol.waits:
         protocol.check_needed(wait)
+
+
+def meetings_of_waits(walls: CertainBarriers) -> Iterator[Meeting]:
+    """Where a barrier keeps an arrival from a thread that is still waiting."""
+    protocol = _Protocol(walls)
+    return chain.from_iterable(map(protocol.meetings, protocol.waits))
 
 
 @dataclass(frozen=True)
@@ -216,19 +223,28 @@ class _Protocol:
         later = here.rows + rows_of(Condition(wait.leaf.stmt.target.index[1] - 1))
         sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
         self._refuse_uncovered(sentence, later, self._seen_before(here, 1), here)
+        for _, arrival, mine, other, way, between in self.meetings(wait):
+            only = tuple(
+                row
+                for loop, row in rows_of_adjacent(wait, arrival, way[0])
+                if self.walls.barriers_in_iteration(arrival, loop)
+            )
+            crossing = Crossing(self.program, wait, arrival, mine, other, way)
+            if not between and crossing.is_possible(only):
+                sentence = f"the next phase of '{name}' may end before a thread has seen the end of this one"
+                raise Refused(sentence, crossing.describe(only))
+
+    def meetings(self, wait: Placed) -> Iterator[Meeting]:
+        """A wait, and a later arrival for another phase of its barrier: as if it read what the copies overwrite."""
         for arrival in self._at_barrier(self.arrivals, wait):
-            mine, other = (Use(name, p.leaf.stmt.target.index[:1], p is arrival) for p in (wait, arrival))
+            copy = next((p for p in self.copies if p.number > arrival.number), arrival)
             for way in ways_later(wait, arrival):
                 between = self.walls.barriers_between(wait, arrival, way[0])
-                only = tuple(
-                    row
-                    for loop, row in rows_of_adjacent(wait, arrival, way[0])
-                    if self.walls.barriers_in_iteration(arrival, loop)
+                mine, other = (
+                    Use(copy.leaf.stmt.target.buffer, p.leaf.stmt.target.index[:1], p is arrival)
+                    for p in (wait, arrival)
                 )
-                crossing = Crossing(self.program, wait, arrival, mine, other, way)
-                if not between and crossing.is_possible(only):
-                    sentence = f"the next phase of '{name}' may end before a thread has seen the end of this one"
-                    raise Refused(sentence, crossing.describe(only))
+                yield wait, arrival, mine, other, way, between
 
     # -- the memory
 

@@ -8,7 +8,7 @@ element of shared or global memory, one of them writing, a barrier stands on eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,12 +72,12 @@ def check_synchronised(walls: CertainBarriers) -> None:
                 raise Refused(sentence, crossing.describe(only))
 
 
-def check_minimal(walls: CertainBarriers) -> None:
-    """Refused where a barrier can go, or says that it guards what it does not."""
+def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None:
+    """Refused where a barrier can go, or says that it guards what it does not. `waits` are those for bulk copies."""
     program, stops = walls.program, walls.stops
     needed: set[Slot] = set()
     open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
-    for one, two, a, b, way, between in walls.meetings:
+    for one, two, a, b, way, between in (*walls.meetings, *waits):
         kind: DependenceKind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
         claims = {
             (slot, claim)

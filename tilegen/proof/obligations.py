@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 
 from tilegen.ir.choices import negations
@@ -22,7 +22,7 @@ from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.arrivals import check_arrivals
+from tilegen.proof.arrivals import check_arrivals, meetings_of_waits
 from tilegen.proof.barriers import (
     CertainBarriers,
     GroupCount,
@@ -109,30 +109,31 @@ def obligations(
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
-    plain = replace(tree, body=without_events(tree.body))
-    program = project(plain)
+    program = project(plain := replace(tree, body=without_events(tree.body)))
     walls = CertainBarriers(program, stops)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
     # Where copies are concerned, what runs: without the tests that are missing.
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
+    arrives = any(b.space == "barrier" and b != STORES for b in tree.buffers)
+    events = cache(lambda: CertainBarriers(project(tree), stops))
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed))),
         ("order", (lambda: check_order(program), lambda: check_updates(program))),
         ("bounds", (lambda: check_bounds(printed),)),
         ("races", (lambda: _check_threads(printed), lambda: check_synchronised(touched))),
-        ("barriers", (lambda: check_minimal(walls),)),
+        ("barriers", (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied)))),
     )
     if copies:
         checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
     if described:
         checks += (("fences", (lambda: check_fenced(walls, described),)),)
-    if any(b.space == "barrier" and b != STORES for b in tree.buffers):
-        checks += (("arrivals", (lambda: check_arrivals(CertainBarriers(project(tree), stops)),)),)
+    if arrives:
+        checks += (("arrivals", (lambda: check_arrivals(events()),)),)
     if STORES in tree.buffers:
-        checks += (("stores", (lambda: check_stores(CertainBarriers(project(tree), stops)),)),)
+        checks += (("stores", (lambda: check_stores(events()),)),)
     found: list[Obligation] = []
     for name, parts in checks:
         found.append(discharge(name, partial(_run_all, parts)))
