@@ -292,13 +292,14 @@ def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]
     if not using or any(_reads(child, run) for child in body[place + 1 :]):
         message = f"'{run.buffers[0]}' is filled ahead in '{pipe.loop}', and used behind the loop, or nowhere"
         raise _no_form(run, message, f"leave what uses it in '{pipe.loop}'")
-    furthest = max(max(tiles) for tiles in using.values())
+    early = [{_turn(slot) for slot in _slots(child, run)} for child in body[:place]]
+    furthest = max([*map(max, using.values()), *(tile.const + 1 for tiles in early for tile in tiles)])
     for tile in range(furthest):
-        ahead = [n for n, c in enumerate(body[:place]) if const(tile) in {_turn(s) for s in _slots(c, run)}]
+        ahead = [n for n, tiles in enumerate(early) if const(tile) in tiles]
         yield (outside, min(ahead, default=place)), const(tile), _remain(loop, const(tile))
-    last = min(n for n, tiles in using.items() if furthest in tiles)
     at = var(pipe.loop) + furthest
-    yield ((*outside, place), last), at, _remain(loop, at) if furthest else ()
+    for last in [n for n, tiles in using.items() if furthest in tiles][:1]:  # none in a loop of one iteration
+        yield ((*outside, place), last), at, _remain(loop, at) if furthest else ()
 
 
 def _remain(loop: Loop, tile: Affine) -> tuple[Condition, ...]:
