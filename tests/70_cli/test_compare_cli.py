@@ -195,6 +195,16 @@ def test_ctrl_c_keeps_what_is_known_so_far(words, kept, tmp_path, request) -> No
     assert "on PoCL" in out.read_text() or kept == "results"
 
 
+@pytest.mark.parametrize(
+    ("end", "told"), [("ctypes.string_at(0)", True), ("os.kill(os.getpid(), 9)", True), ("1/0", False)]
+)
+def test_a_crash_is_told_with_what_went_on(end, told) -> None:
+    work = f"with progress() as step:\n    step('check s', 0, 1)\n    {end}"
+    command = [sys.executable, "-c", f"import ctypes, os\nfrom tilegen.cli.printing import progress\n{work}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert ("error: a crash or a signal ended this during: check s\n" in said) == told
+
+
 def test_run_interruptibly_raises_what_its_work_raises() -> None:
     def work() -> None:
         raise ZeroDivisionError

@@ -1,14 +1,17 @@
-"""Ends from outside: Ctrl-C, at once even while a kernel or a compiler runs, and readers who close a pipe."""
+"""Ends from outside: Ctrl-C, at once even while a kernel or a compiler runs, readers who close a pipe, and crashes."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
 from typing import TypeVar
 
 from tilegen.cli.streams import discard
+from tilegen.errors import visible
 
 T = TypeVar("T")
 
@@ -50,6 +53,39 @@ def exit_code(codes: Iterable[int], what: str, *, stopped: bool) -> int:
         print(f"interrupted: these are the {what} so far", file=sys.stderr)
         return INTERRUPTED
     return max(codes, default=0)
+
+
+# It reads what is going on, and says the last of it where no word comes that all of it is done.
+_WATCHER = """
+while read -r line; do what=$line; done
+[ "$what" = done ] || printf 'error: a crash or a signal ended this during: %s\\n%s\\n' "$what" "$0" >&2
+"""
+_CRASH_NOTE = (
+    "  note: only drivers, compilers and libraries can crash; tilegen doctor names them, and --device interpreter "
+    "does without the CPU's driver"
+)
+
+
+@contextmanager
+def crashes_are_told() -> Iterator[Callable[[str], None]]:
+    """Gives what takes the name of each part of the work: if the process dies in one, standard error has that name."""
+    if os.name != "posix":
+        yield lambda what: None
+        return
+    words = ["/bin/sh", "-c", _WATCHER, _CRASH_NOTE]
+    with Popen(words, stdin=PIPE, stdout=DEVNULL, start_new_session=True, bufsize=0) as watcher:
+        pipe = watcher.stdin
+        assert pipe
+
+        def tell(what: str) -> None:
+            with suppress(OSError):
+                pipe.write(f"{visible(what)}\n".encode())
+
+        tell("the start")
+        try:
+            yield tell
+        finally:
+            tell("done")
 
 
 @contextmanager

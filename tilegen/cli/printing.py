@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from tilegen.cli.interrupt import crashes_are_told
 from tilegen.cli.narrow import parts_of
 from tilegen.cli.output import CODE, JSON, write
 from tilegen.cli.records import with_context
@@ -74,7 +75,22 @@ def _parts(value: Any, console: Console) -> list[Any]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, float, float], None]]:
-    """A progress bar on standard error; where that is no terminal, a line every ten seconds."""
+    """A progress bar on standard error; where that is no terminal, a line every ten seconds. It tells of a crash."""
+    with crashes_are_told() as tell, _shown_progress() as show:
+        last = ""
+
+        def step(what: str, done: float, total: float) -> None:
+            nonlocal last
+            if what != last:
+                tell(what)
+            last = what
+            show(what, done, total)
+
+        yield step
+
+
+@contextmanager
+def _shown_progress() -> Iterator[Callable[[str, float, float], None]]:
     errors = _Console(sys.stderr)
     if not errors.is_terminal:
         with _ProgressLines() as lines:
