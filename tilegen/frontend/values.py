@@ -128,9 +128,12 @@ def _build_read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> E
         tensor = scope.tensors[old_of(name)]
     elif name == scope.target:
         raise SourceError(
-            f"'{name}' is read by its own equation; a scan or recurrence cannot be expressed",
+            f"'{name}' is read by its own equation, and a recurrence cannot be expressed",
             node.span,
-            notes=("an equation defines all elements of its target at once, in no order",),
+            notes=(
+                "an equation defines all elements of its target at once, in no order",
+                "a running sum needs none: y[i] = sum[k <= i](x[k]), and so do prod, max and min",
+            ),
         )
     elif name in scope.circle - scope.readable:
         raise SourceError(

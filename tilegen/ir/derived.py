@@ -40,3 +40,17 @@ class RoundedUp:
     target: str
     loop: str
     by: int
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """The reduction `target`, of so much of a range at each point, made of results that other tensors have.
+
+    `point` is the instance of the undivided left side, one entry for each of its loops, affine in the loops of the new
+    equation. `terms` names the tensors that reduce terms of the kernel, each with the terms that these are: an entry
+    for each loop that the undivided equation reduces, affine in the loops of its own.
+    """
+
+    target: str
+    point: tuple[Affine, ...]
+    terms: tuple[tuple[str, tuple[Affine, ...]], ...]

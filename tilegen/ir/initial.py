@@ -15,3 +15,7 @@ def init_value(reduce: str, dtype: str) -> Const:
     bits = 8 * DTYPE_BYTES[dtype]
     low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return Const(low if sign < 0 else high, dtype)
+
+
+# The operation that combines two results of a reduction.
+COMBINES = {"sum": "+", "prod": "*", "max": "max", "min": "min"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.beside import Beside
-from tilegen.ir.derived import ComputedAt, RoundedUp, Split
+from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
 from tilegen.ir.role import Role
 from tilegen.ir.shown import counted, listing
 from tilegen.ir.swizzle import Swizzle
@@ -159,9 +159,11 @@ class Equation:
 
     `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
     None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
-    `value` is what is compared, the target receives `arg`, and `best` names the intermediate tensor that
-    holds the best value so far (same index as the target). The target starts with `first`, the first index of the
-    range: where no value beats the start, it is that.
+    `value` is what is compared, the target receives `arg`, and `best` names the intermediate tensor that holds the best
+    value so far (same index as the target). The target starts with `first`, the first index of the range.
+
+    With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
+    reduces, ahead of the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
     """
 
     target: str
@@ -174,6 +176,8 @@ class Equation:
     best: str | None = None
     arg: Expr | None = None
     first: Expr | None = None
+    running: str | None = None
+    inclusive: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -198,7 +202,7 @@ class Kernel:
     scalars: tuple[Scalar, ...] = ()
     parameters: tuple[str, ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | None = None
+    derived: Split | ComputedAt | RoundedUp | Regrouped | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)

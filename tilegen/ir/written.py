@@ -13,26 +13,33 @@ def tree_of(kernel: Kernel) -> Tree:
     buffers = tuple(
         Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
     )
-    return Tree(kernel, buffers, tuple(nest_of(kernel, e) for e in kernel.equations))
+    return Tree(kernel, buffers, tuple(nest_of(kernel, e) for e in kernel.equations if e.running is None))
 
 
 def nest_of(kernel: Kernel, equation: Equation) -> Node:
-    """The loops and statements of one equation."""
+    """The loops and statements of one equation, and of those that read it while it runs."""
     inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce else ()
-    point = tuple(var(r.name) for r in (*equation.loops, *equation.reduced))
-    update: Node = Stmt(
+    readers = [e for e in kernel.equations if e.running == equation.target]
+    ahead, behind = ([_statement(e) for e in readers if e.inclusive is when] for when in (False, True))
+    terms = _loop_nest(equation.reduced[1:], (_statement(equation),), equation.span)
+    inner += _loop_nest(equation.reduced[:1], (*ahead, *terms, *behind), equation.span)
+    (nest,) = _loop_nest(equation.loops, inner, equation.span)
+    return nest
+
+
+def _statement(equation: Equation) -> Stmt:
+    """What is done at each point of the equation's loops."""
+    return Stmt(
         equation.target,
         Access(equation.target, equation.index),
         equation.value,
-        instance=point,
+        instance=tuple(var(r.name) for r in (*equation.loops, *equation.reduced)),
         guard=equation.conditions,
         reduce=equation.reduce,
         best=Access(equation.best, equation.index) if equation.best else None,
         arg=equation.arg,
         span=equation.span,
     )
-    inner += (_loop_nest(equation.reduced, (update,), equation.span),)
-    return _loop_nest(equation.loops, inner, equation.span)
 
 
 def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
@@ -53,8 +60,7 @@ def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
     )
 
 
-def _loop_nest(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> Node:
+def _loop_nest(ranges: tuple[Range, ...], body: tuple[Node, ...], span: Span | None) -> tuple[Node, ...]:
     for r in reversed(ranges):
         body = (Loop(r.name, r.extent, body, span=span),)
-    assert len(body) == 1, "an equation has at least one loop on its left side"
-    return body[0]
+    return body

@@ -10,39 +10,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tests.support.enumeration.machine import Run, Wrong, lies_in
 from tests.support.enumeration.structure import structure
 from tests.support.enumeration.terms import NOTHING, Terms
-from tilegen.ir.nodes import (
-    BLOCK_KINDS,
-    DTYPE_BYTES,
-    INTEGERS,
-    THREAD_KINDS,
-    Cast,
-    Const,
-    Gather,
-    Index,
-    Load,
-    Loop,
-    Op,
-    Scalar,
-)
-from tilegen.ir.walk import loads, loops, writes
+from tilegen.ir.nodes import INTEGERS, Cast, Load, Op
 from tilegen.ir.written import tree_of
 
-PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk")
-# What a GPU updates in one access.
-ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"))
+__all__ = ["Wrong", "as_written", "lies_in", "verdict"]
+
 # What is 0 where all operands are.
 OF_ZEROS = ("*", "+", "-", "neg", "abs", "min", "max", "tf32", "tf32_rz", "power_of_two")
-
-
-class Wrong(Exception):
-    pass
-
-
-def lies_in(name):
-    """The memory of a buffer: the old values of a tensor that a kernel updates are where the new ones will be."""
-    return name[: -len(".old")] if name.endswith(".old") else name
 
 
 def verdict(tree, sizes):
@@ -55,7 +32,7 @@ def verdict(tree, sizes):
         return "derived"
     try:
         expected, terms = as_written(tree.kernel, at, reordered)
-        run = _Run(tree, sizes, reordered, terms)
+        run = Run(tree, sizes, reordered, terms)
     except Wrong as wrong:
         return str(wrong)
     if sorted(run.instances) != sorted(expected.instances):
@@ -89,278 +66,21 @@ def _same_results(kernel, sizes):
 def as_written(kernel, sizes, reordered):
     """The run of the kernel's own tree, and the terms that it is told in: the same for many trees in turn."""
     terms = Terms()
-    return _Run(tree_of(kernel), dict(sizes), reordered, terms), terms
+    return Run(tree_of(kernel), dict(sizes), reordered, terms), terms
 
 
 TERMS = Terms()
 
 
-class _Run:
-    def __init__(self, tree, sizes, reordered, terms):
-        self.sizes, self.reordered, self.terms = sizes, reordered, terms
-        self.buffers = {b.name: b for b in tree.buffers}
-        self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in tree.buffers}
-        self.memory = {}
-        self.instances, self.made = [], {}
-        self.log = {}
-        # (register, register that it is computed from, the kinds of the loops around) and the targets of lanes
-        self.links, self.combined, self.updated = set(), set(), set()
-        self.lane = self.atomic = None
-        self.scoped, self.extents, self.fixed = {}, {}, {}
-        for loop in loops(tree.body):
-            self.extents[loop.name] = loop.extent.evaluate(sizes)
-            self.fixed |= {loop.name: loop.extent.const} if loop.extent.is_const else {}
-            self.scoped.setdefault(loop.name, {b.name for b in tree.buffers if b.scope == loop.name})
-        self.lanes = {}
-        self._body(tree.body, dict(sizes), ())
-
-    def contents(self, name):
-        """The elements that have a value other than that which they were given with."""
-        return {e: v for (b, e), v in self.memory.items() if b == name and v != self.terms.of("input", b, e)}
-
-    def _body(self, body, env, path):
-        for position, node in enumerate(body):
-            if not isinstance(node, Loop):
-                if all(self._holds(c, env) for c in node.guard):
-                    self._stmt(node, env, (*path, (position, None, None, None)))
-                continue
-            for value in range(node.extent.evaluate(env)):
-                if gone := self.scoped[node.name]:
-                    self.memory = {k: v for k, v in self.memory.items() if k[0] not in gone}
-                step = (position, node.name, node.kind, value)
-                self._body(node.body, {**env, node.name: value}, (*path, step))
-
-    def _holds(self, condition, env):
-        value = condition.value.evaluate(env)
-        return value == 0 if condition.equal else value >= 0
-
-    def _lanes(self, stmt, path):
-        """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
-        names = [step[1] for step in path[:-1]]
-        found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
-        if found is None or not stmt.reduce or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
-            return None  # how many lanes there are does not depend on a size
-        if stmt.best and not isinstance(stmt.arg, Load):
-            return None
-        if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
-            return None
-        inside = {n for n in names[found + 1 :] if n and self.fixed.get(n) != 1}
-        if stmt.name not in self.reordered and inside - {n for i in stmt.target.index for n in i.names()}:
-            return None
-        for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):
-            own = self.buffers[target.buffer].scope in names[found:]
-            if own or any(names[found] in i.names() for i in target.index):
-                return None
-            if any(x.buffer == target.buffer for x in loads(stmt)):
-                return None
-        return names[found]
-
-    def _stmt(self, stmt, env, path):
-        self.lane = self._lanes(stmt, path)
-        if self.buffers[stmt.target.buffer].space == "register":
-            kinds = frozenset(step[2] for step in path)
-            read = {x.buffer for x in loads(stmt.value) if self.buffers[x.buffer].space == "register"}
-            self.links |= {(stmt.target.buffer, other, kinds, path[0][0]) for other in read}
-        value = self._value(stmt.value, env, path)
-        made = value
-        if stmt.best:
-            best, arg = self._read(stmt.best, env, path), self._read(stmt.target, env, path)
-            index = self._value(stmt.arg, env, path)
-            new = self.terms.best(stmt, self.reordered, best, value, arg, index)
-            for access, term in zip((stmt.best, stmt.target), new, strict=True):
-                self._write(access, term, env, path)
-            made = value if stmt.name in self.reordered else new
-        elif stmt.reduce:
-            self.atomic = self._atomic(stmt, env)
-            old = self._read(stmt.target, env, path)
-            new = self._combine(stmt, old, value)
-            self._write(stmt.target, new, env, path)
-            self.atomic = None
-            made = value if stmt.name in self.reordered else new
-        else:
-            self._write(stmt.target, value, env, path)
-        if stmt.instance is not None:
-            instance = stmt.name, tuple(i.evaluate(env) for i in stmt.instance)
-            self.instances += [instance]
-            self.made[instance] = made
-        if any(step[2] == "vector" for step in path):
-            self._note_lanes(stmt, env, path)
-
-    def _atomic(self, stmt, env):
-        """The reduction that the statement updates in one access; None where it does not."""
-        if not stmt.atomic:
-            return None
-        buffer, place, _ = self._place(stmt.target, env)
-        again = (buffer.name, place) in self.updated
-        self.updated.add((buffer.name, place))
-        if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in ATOMIC:
-            raise Wrong("race")
-        if again and stmt.name not in self.reordered:
-            raise Wrong("race")
-        return stmt.name
-
-    def _combine(self, stmt, old, value):
-        if stmt.name not in self.reordered:
-            return self.terms.of(stmt.reduce, old, value)
-        return self.terms.bag(stmt.reduce, old, value)
-
-    def _value(self, expr, env, path):
-        match expr:
-            case Const(value, _):
-                return self.terms.of("const", value)
-            case Index(index):
-                return self.terms.of("index", index.evaluate(env))
-            case Scalar(name):
-                return self.terms.of("scalar", name)
-            case Load():
-                return self._read(expr, env, path)
-            case Gather(buffer, index, _, other):
-                places = [self._value(i, env, path) for i in index]
-                return self.terms.of("gather", buffer, *places, other and self._value(other, env, path))
-            case Op(name, args):
-                return self.terms.of(name, *[self._value(a, env, path) for a in args])
-            case Cast(arg, dtype):
-                return self.terms.of(dtype, self._value(arg, env, path))
-            case _:
-                raise TypeError(expr)
-
-    def _place(self, access, env):
-        place = tuple([i.evaluate(env) for i in access.index])
-        inside = all([0 <= p < s for p, s in zip(place, self.shapes[access.buffer], strict=True)])
-        return self.buffers[access.buffer], place, inside
-
-    def _read(self, access, env, path):
-        buffer, place, inside = self._place(access, env)
-        if not inside:
-            if getattr(access, "fallback", None) is None:
-                raise Wrong("bounds")
-            return self.terms.of("const", access.fallback.value)
-        self._note(buffer, place, False, path)
-        key = lies_in(buffer.name), place
-        if key not in self.memory and (buffer.role == "input" or f"{buffer.name}.old" in self.buffers):
-            self.memory[key] = self.terms.of("input", *key)
-        if key not in self.memory:
-            raise Wrong("uninitialised")
-        return self.memory[key]
-
-    def _write(self, access, value, env, path):
-        buffer, place, inside = self._place(access, env)
-        if not inside:
-            raise Wrong("bounds")
-        self._note(buffer, place, True, path)
-        if self.lane:
-            self.combined.add((buffer.name, place, path))
-        self.memory[(buffer.name, place)] = value
-
-    def _note(self, buffer, place, writes, path):
-        # The loops up to the scope tell one life of the buffer from the next.
-        life = ()
-        if buffer.scope is not None:
-            names = [step[1] for step in path]
-            if buffer.scope not in names:
-                raise Wrong("scope")
-            life = path[: names.index(buffer.scope) + 1]
-        self.log.setdefault((lies_in(buffer.name), path[0][0], life, place), {})[(path, writes)] = self.atomic
-
-    def _note_lanes(self, stmt, env, path):
-        lane = next(step for step in path if step[2] == "vector")
-        loop, value = lane[1], lane[3]
-        outer = path[: path.index(lane)]
-        accesses = [*((x.buffer, x.index) for x in loads(stmt.value)), *writes(stmt)]
-        for n, (name, index) in enumerate(accesses):
-            if self.buffers[name].space == "register" or all(loop not in i.names() for i in index):
-                continue
-            first, second = (tuple(i.evaluate({**env, loop: lane}) for i in index) for lane in (0, max(1, value)))
-            self.lanes.setdefault((id(stmt), outer, n), []).append((stmt, name, max(1, value), second, first, loop))
-
-    def vectors(self):
-        """ "vector" if the lanes of a vector are not neighbours from an aligned place on, or are too many."""
-        faulty, fine = {}, {}
-        for (stmt_id, _, n), lanes in self.lanes.items():
-            stmt, name, *_, loop = lanes[0]
-            bad = any(self._astray(name, value, place, first, loop) for _, name, value, place, first, _ in lanes)
-            (faulty if bad else fine).setdefault(stmt_id, {})[n] = stmt
-        for found in faulty.values():
-            stmt = next(iter(found.values()))
-            memory = [b for b, _ in (*((x.buffer, x.index) for x in loads(stmt.value)), *writes(stmt))]
-            count = sum(self.buffers[b].space != "register" for b in memory)
-            if not stmt.is_copy or len(found) == count:
-                return "vector"
-        return None
-
-    def _astray(self, name, lane, place, first, loop):
-        buffer = self.buffers[name]
-        fastest = buffer.order[-1]
-        width = self.extents[loop]
-        moved = buffer.swizzle is not None and buffer.swizzle.unit % width
-        if moved or width * DTYPE_BYTES[buffer.dtype] > 16 or width not in (2, 4, 8, 16) or first[fastest] % width:
-            return True
-        return any(p - f != (lane if d == fastest else 0) for d, (p, f) in enumerate(zip(place, first, strict=True)))
-
-    def collision(self):
-        """The kind of the first two accesses that may meet, or None."""
-        copies = self._copies()
-        if copies is None:
-            return "race"
-        for (name, launch, _, place), touches in self.log.items():
-            if not any(writes for _, writes in touches):
-                continue
-            kinds = BLOCK_KINDS if self.buffers[name].space == "global" else ()
-            if self.buffers[name].space == "register":
-                kinds = [kind for kind in THREAD_KINDS if (name, kind, launch) not in copies]
-            seen = [
-                (path, writes, [_coordinate(path, kind) for kind in kinds], atomic)
-                for (path, writes), atomic in touches.items()
-            ]
-            for n, (one, first, here, mine) in enumerate(seen):
-                for two, second, there, other in seen[n + 1 :]:
-                    if mine is not None and mine == other:
-                        continue
-                    lanes = {(name, place, one), (name, place, two)} <= self.combined
-                    if (first or second) and (here != there or self._meet(one, two, lanes)):
-                        return "race"
-        return None
-
-    def _copies(self):
-        """(register, kind, launch) where each thread along an axis has the register; None where one changes its own."""
-        inside, outside, alone = set(), set(), set()
-        for (name, launch, _, place), touches in self.log.items():
-            if self.buffers[name].space != "register":
-                continue
-            for path, changes in touches:
-                for kind in THREAD_KINDS:
-                    within = any(step[2] == kind for step in path)
-                    (inside if within else outside).add((name, kind, launch))
-                    together = kind == "thread.x" and (name, place, path) in self.combined
-                    if within and changes and not together:
-                        alone.add((name, kind, launch))
-        found = (inside & outside) - alone
-        while more := {link for link in self._sources(found) if link not in found}:
-            found |= more
-        return None if found & alone else found
-
-    def _sources(self, found):
-        for name, source, kinds, launch in self.links:
-            yield from ((source, k, launch) for k in THREAD_KINDS if (name, k, launch) in found and k not in kinds)
-
-    def _meet(self, one, two, lanes):
-        for a, b in zip(one, two, strict=False):
-            if a[:3] != b[:3]:
-                return False
-            if a != b:
-                return a[2] in PARALLEL and not (lanes and a[2] == "thread.x")
-        return False
-
-
-def _coordinate(path, kind):
-    return tuple(step[3] for step in path if step[2] == kind) or (0,)
-
-
-class _Together(_Run):
+class _Together(Run):
     """A kernel with every reduction as the bag of its terms, those of its parts included; what is zero is so told."""
 
     def __init__(self, kernel, sizes):
-        self.reductions = {e.target: e.reduce for e in kernel.equations if e.reduce in NOTHING}
+        chain = [kernel]
+        while chain[-1].origin:
+            chain.append(chain[-1].origin)
+        # What is one in the kernel as written, or in one between, is a bag where it is put together of others, too.
+        self.reductions = {e.target: e.reduce for k in chain for e in k.equations if e.reduce in NOTHING}
         super().__init__(tree_of(kernel), sizes, set(), TERMS)
 
     def _value(self, expr, env, path):
@@ -387,6 +107,9 @@ class _Together(_Run):
         if stmt.name.endswith(".init"):
             self._write(stmt.target, self.terms.of("bag", None, ()), env, path)
             return
+        if not stmt.reduce and stmt.name in self.reductions:
+            self._write(stmt.target, self._joined(stmt.value, self.reductions[stmt.name], env, path), env, path)
+            return
         if not stmt.reduce:
             super()._stmt(stmt, env, path)
             return
@@ -397,3 +120,14 @@ class _Together(_Run):
             accesses += [(stmt.target, index if isinstance(stmt.arg, Load) else self.terms.of("at", value, index))]
         for access, term in accesses:
             self._write(access, self.terms.together(stmt.reduce, self._read(access, env, path), term), env, path)
+
+    def _joined(self, expr, reduce, env, path):
+        """The terms of results that one operation combines."""
+        match expr:
+            case Op(name, (one, two)) if name == {"sum": "+", "prod": "*"}.get(reduce, reduce):
+                parts = (self._joined(each, reduce, env, path) for each in (one, two))
+                return self.terms.together(reduce, *parts)
+            case Load():
+                return self._read(expr, env, path)
+            case _:
+                raise Wrong("values")

@@ -1,15 +1,17 @@
 """A kernel that steps have derived from the one as written is that kernel, up to the order of terms of a reduction.
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
-where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`).
+where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
+of other results has its terms (`regrouped`).
 """
 
 from __future__ import annotations
 
-from tilegen.ir.derived import ComputedAt, RoundedUp, Split
+from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
 from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split
+from tilegen.judge.derived.regrouped import check_regrouped
 from tilegen.judge.derived.rounded import check_rounded
 from tilegen.poly.verdict import Refused
 
@@ -17,6 +19,7 @@ from tilegen.poly.verdict import Refused
 def check_derived(kernel: Kernel) -> None:
     """Refused where `kernel`, or one that it was derived from, does not compute what the one before does."""
     while kernel.origin is not None:
+        _check_running(kernel.origin, kernel.derived)
         match kernel.derived:
             case Split():
                 check_split(kernel, kernel.origin, kernel.derived)
@@ -24,8 +27,22 @@ def check_derived(kernel: Kernel) -> None:
                 check_computed(kernel, kernel.origin, kernel.derived)
             case RoundedUp():
                 check_rounded(kernel, kernel.origin, kernel.derived)
+            case Regrouped():
+                check_regrouped(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         kernel = kernel.origin
     if kernel.derived is not None:
         raise Refused(f"kernel '{kernel.name}' is derived from none, and it is said how")
+
+
+def _check_running(origin: Kernel, made: object) -> None:
+    """Refused where a reduction that is read while it runs gets other terms, or what reads it another place."""
+    changed = made.target if isinstance(made, Split | ComputedAt | RoundedUp | Regrouped) else None
+    for equation in origin.equations:
+        if equation.running is not None and changed in (equation.target, equation.running):
+            raise Refused(
+                f"'{equation.target}' reads '{equation.running}' while that runs, so that '{changed}' stays as it is",
+                None,
+                f"put this step before the scan of '{equation.target}'",
+            )

@@ -1,0 +1,121 @@
+"""Prefixes made of other results: what makes them the kernel's, and what is said where they are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.enumeration.runs import verdict
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.ir.affine import const, var
+from tilegen.ir.derived import RoundedUp
+from tilegen.ir.nodes import Condition
+from tilegen.ir.rounded import round_up_range
+from tilegen.ir.walk import rewrite
+from tilegen.ir.written import tree_of
+from tilegen.judge import judge
+from tilegen.schedule import apply
+
+TEXT = """
+kernel sums(x: f32[M, N]) -> y: f32[M, N]:
+    y[r, i] = sum[k <= i](x[r, k])
+
+schedule running for sums():
+    scan(y) -> run
+
+schedule tiles for sums():
+    split_scan(y, 4) -> total, local, before
+
+schedule both for sums():
+    split_scan(y, 4) -> total, local, before
+    scan(local, along=total)
+"""
+MODULE = parse(Source("sums.tg", TEXT))
+RUNNING, TILES, BOTH = (apply(build(MODULE.kernels["sums"]), s).tree.kernel for s in MODULE.schedules)
+
+
+def changed(kernel, target, **how):
+    equations = tuple(replace(e, **how) if e.target == target else e for e in kernel.equations)
+    assert equations != kernel.equations
+    return replace(kernel, equations=equations)
+
+
+def equation(kernel, target):
+    return next(e for e in kernel.equations if e.target == target)
+
+
+def faults():
+    """(name, a derived kernel that is wrong, words of the sentence, words of the witness)."""
+    yield "stale", changed(RUNNING, "y", inclusive=False), "never runs", "y(r=0, i=0, k=0) is missing"
+    ahead = changed(BOTH, "local", inclusive=False)
+    yield "stale in a tile", ahead, "never runs", "local(r=0, io=0, ii=0, ki=0) is missing"
+    for name, less, word in (("one more", 0, "does not have"), ("one less", 2, "never runs")):
+        ko, io = var("before.ko"), var("before.io")
+        yield f"{name} tile before", changed(TILES, "before", conditions=(Condition(io - ko - less),)), word, "y(r=0"
+        ki, ii = var("local.ki"), var("local.ii")
+        tail = equation(TILES, "local").conditions[1:]
+        limits = changed(TILES, "local", conditions=(Condition(ii - ki + 1 - less), *tail))
+        yield f"{name} in a tile", limits, word, "k="
+    tail = equation(TILES, "total").conditions
+    yield (
+        "wrong total",
+        changed(TILES, "total", conditions=(*tail, Condition(2 - var("total.ki")))),
+        "never runs",
+        "k=3",
+    )
+    (load,) = (equation(TILES, "before").value,)
+    same = changed(TILES, "before", value=replace(load, index=(load.index[0], var("before.io"))))
+    yield "total of one tile", same, "does not have", None
+    old = equation(TILES, "y").value
+    row = rewrite(
+        old, lambda v: replace(v, index=(const(0), *v.index[1:])) if getattr(v, "buffer", "") == "before" else v
+    )
+    yield "of another row", changed(TILES, "y", value=row), "other terms", None
+    yield "other operation", changed(TILES, "y", value=replace(old, name="max")), "more than results", None
+    yield "other reduction", changed(TILES, "before", reduce="max"), "is no sum", None
+    place = equation(TILES, "y").index
+    yield "another place", changed(TILES, "y", index=(place[0], place[1] + 1)), "not regrouped where it is", None
+    few = (*equation(TILES, "y").conditions, Condition(var("N") - 9))
+    yield "not all points", changed(TILES, "y", conditions=few), "never runs", "missing"
+    yield "more sizes", replace(TILES, assumptions=(Condition(var("N") - 9),)), "more than 'y' regrouped", None
+    tensors = tuple(replace(t, role="output") if t.name == "total" else t for t in TILES.tensors)
+    yield "an output", replace(TILES, tensors=tensors), "more than 'y' regrouped", None
+    other = changed(RUNNING, "y", value=replace(equation(RUNNING, "y").value, index=(const(0),)))
+    yield "runs in another row", other, "in the loop that reduces it", None
+
+
+FAULTS = {name: rest for name, *rest in faults()}
+
+
+@pytest.mark.parametrize("kernel", [RUNNING, TILES, BOTH])
+def test_a_second_opinion_agrees_that_they_are_right(kernel):
+    assert judge(tree_of(kernel)) is None
+    for number in (1, 4, 7):
+        assert verdict(tree_of(kernel), {"M": 2, "N": number}) is None
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_what_is_not_the_prefix_is_refused(name):
+    kernel, sentence, witness = FAULTS[name]
+    violation = judge(tree_of(kernel))
+    assert violation is not None
+    assert sentence in violation.sentence, violation
+    assert witness is None or witness in violation.witness, violation
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["stale", "stale in a tile", "one more tile before", "one less tile before", "one less in a tile", "wrong total",
+     "of another row", "other operation", "another place"],
+)  # fmt: skip
+def test_a_second_opinion_agrees_that_it_is_wrong(name):
+    assert verdict(tree_of(FAULTS[name][0]), {"M": 2, "N": 9}) in ("derived", "bounds")
+
+
+def test_what_runs_keeps_its_terms():
+    """More of them, or fewer, in another loop, and what reads it would read something else."""
+    for made in (RoundedUp("total", "total.ki", 8), RoundedUp("total", "total.ki", 4)):
+        violation = judge(tree_of(round_up_range(BOTH, made)))
+        assert violation.sentence == "'local' reads 'total' while that runs, so that 'total' stays as it is"

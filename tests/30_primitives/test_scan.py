@@ -1,0 +1,107 @@
+"""Running reductions in one pass, and in tiles: what the kernel says, however they are divided."""
+
+import numpy as np
+import pytest
+
+from tests.support.enumeration.runs import verdict
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.interpreter import reference, run
+from tilegen.lowering import lower
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+STEPS = {
+    "as written": "pass",
+    "running": "scan(y) -> run",
+    "tiles": "split_scan(y, 4) -> total, local, before",
+    "running tiles": """split_scan(y, 4) -> total, local, before
+    scan(local, along=total)
+    scan(before) -> run""",
+    "tiles of tiles": """split_scan(y, 3) -> total, local, before
+    scan(local) -> part
+    split_scan(before, 2) -> sums, inner, outer
+    scan(inner, along=sums)
+    scan(outer) -> run""",
+}
+LINE = "kernel line(x: f32[N]) -> y: f32[N]:\n    y[i] = {}[k {} i](x[k])\n"
+
+
+def scheduled(text, steps):
+    name = text.split("(", 1)[0].removeprefix("kernel ")
+    module = parse(Source("scan.tg", f"{text}\nschedule s for {name}():\n    {steps}\n"))
+    return apply(build(module.kernels[name]), module.schedules[0]).tree
+
+
+def check(tree, sizes, inputs):
+    expected = reference(tree.kernel, sizes, inputs)
+    there = expected["y"].written
+    assert np.array_equal(run(tree, sizes, inputs)["y"][there], expected["y"].value[there], equal_nan=True)
+
+
+@pytest.mark.parametrize("how", sorted(STEPS))
+@pytest.mark.parametrize("compare", ["<=", "<", ">=", ">"])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min"])
+def test_prefixes_are_those_of_the_kernel(reduce, compare, how):
+    tree = scheduled(LINE.format(reduce, compare), STEPS[how])
+    for n in (1, 2, 4, 11):
+        x = np.random.default_rng(n).integers(-2, 3, n).astype(np.float32)
+        check(tree, {"N": n}, {"x": x})
+        assert verdict(tree, {"N": n}) is None
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+
+def test_what_they_are_is_numpy_s():
+    x = np.arange(1.0, 7.0, dtype=np.float32)
+    for compare, expected in (
+        ("<=", np.cumsum(x)),
+        ("<", np.cumsum(x) - x),
+        (">=", np.cumsum(x[::-1])[::-1]),
+        (">", np.cumsum(x[::-1])[::-1] - x),
+    ):
+        tree = scheduled(LINE.format("sum", compare), STEPS["running tiles"])
+        assert np.array_equal(run(tree, {"N": 6}, {"x": x})["y"], expected)
+
+
+def test_a_prefix_without_terms_is_that_of_an_empty_reduction():
+    for reduce, nothing in (("sum", 0), ("prod", 1), ("max", -np.inf), ("min", np.inf)):
+        tree = scheduled(LINE.format(reduce, "<"), STEPS["running"])
+        assert run(tree, {"N": 1}, {"x": np.ones(1, np.float32)})["y"].tolist() == [nothing]
+
+
+def test_nan_stays_in_the_prefixes_behind_it():
+    x = np.array([1, 2, np.nan, 4, 5, 6], np.float32)
+    for how in ("running", "running tiles"):
+        tree = scheduled(LINE.format("sum", "<="), STEPS[how])
+        check(tree, {"N": 6}, {"x": x})
+        assert np.isnan(run(tree, {"N": 6}, {"x": x})["y"]).tolist() == [False] * 2 + [True] * 4
+
+
+KERNELS = {
+    "offsets": "kernel f(x: i32[N]) -> y: i32[N + 1]:\n    y[i] = sum[k < i](x[k])\n",
+    "offsets from the end": "kernel f(x: i32[N]) -> y: i32[N + 1]:\n    y[i] = sum[k >= i](x[k])\n",
+    "less than the terms": "kernel f(x: i32[N + 2]) -> y: i32[N]:\n    y[i] = max[k >= i](x[k])\n",
+    "another axis": "kernel f(x: f32[N, M]) -> y: f32[N, M]:\n    y[i, j] = sum[k <= i](x[k, j])\n",
+    "more terms": "kernel f(x: f32[N, M]) -> y: f32[M, N]:\n    y[r, i] = sum[k <= i, j](x[k, j]) for r > 0\n",
+    "masked": "kernel f(x: f32[M, N]) -> y: f32[M, N]:\n    y[r, i] = sum[k <= i, k < r + 3](x[r, k]) for i < 9\n",
+    "chosen": "kernel f(x: f32[N]) -> y: f32[N]:\n    y[i] = prod[k < i](x[k] if x[k] > 0 else 1)\n",
+    "whole tiles": "kernel f(x: f32[N]) -> y: f32[N] where N % 12 == 0:\n    y[i] = sum[k <= i](x[k])\n",
+}
+
+
+@pytest.mark.parametrize("how", ["running", "running tiles", "tiles of tiles"])
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_other_ranges_axes_and_conditions(name, how):
+    tree = scheduled(KERNELS[name], STEPS[how])
+    for n in (12,) if name == "whole tiles" else (1, 2, 5, 12):
+        sizes = {size: n + 2 * (size == "M") for size in tree.kernel.sizes}
+        generator = np.random.default_rng(n)
+        inputs = {
+            t.name: generator.integers(-2, 3, [e.evaluate(sizes) for e in t.shape]).astype(
+                t.dtype.replace("i32", "int32").replace("f32", "float32")
+            )
+            for t in tree.kernel.tensors
+            if t.role == "input"
+        }
+        check(tree, sizes, inputs)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"

@@ -1,0 +1,145 @@
+"""A prefix made of other results has the terms of the undivided reduction: each of them, and each once.
+
+A kernel's `y` reduces, at each point, the terms for which its conditions hold. What stands in its place reads results
+of reductions by the same operation, some of them while they run, and combines these by that operation. Since it is
+associative and commutative, what counts is which terms go in. So each result is written out until terms of the kernel
+remain: a reduction stands for all its terms, and one that runs for those of the iterations before. Theorem: the two are
+the same if at each point of the left side each term of the kernel is among these, and once. That is asked of isl as it
+is for instances of statements. It makes a running accumulator a prefix, by induction over its loop, and it makes a
+prefix of the tiles before, combined with the prefix inside of a tile, the prefix of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.defined import conditions_on_left, defines_all
+from tilegen.ir.derived import Regrouped
+from tilegen.ir.initial import COMBINES
+from tilegen.ir.nodes import Access, Condition, Equation, Expr, Kernel, Load, Loop, Node, Op, Range, Stmt, Tree
+from tilegen.ir.walk import substitute
+from tilegen.judge.coverage import check_instances
+from tilegen.judge.derived.parts import equation_of
+from tilegen.poly.instances import project
+from tilegen.poly.verdict import Refused
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Points at which an equation is written out: in `loops`, where `guard` holds; `at` gives its own loops there."""
+
+    at: Mapping[str, Affine]
+    loops: tuple[Range, ...]
+    guard: tuple[Condition, ...]
+
+
+# Where a term is, which one it is (the loops that the undivided equation reduces), and its value.
+_Term = tuple[_Place, tuple[Affine, ...], Expr]
+
+
+def check_regrouped(kernel: Kernel, origin: Kernel, made: Regrouped) -> None:
+    """Refused where what `kernel` has in the place of a reduction of `origin` does not have its terms."""
+    whole, new = equation_of(origin, made.target), equation_of(kernel, made.target)
+    _check_rest(kernel, origin, whole, new)
+    at = {r.name: value for r, value in zip(whole.loops, made.point, strict=True)}
+    if whole.reduce not in COMBINES or new.best or new.index != substitute(whole.index, at):
+        raise Refused(f"'{made.target}' is not regrouped where it is")
+    here = _Place({r.name: var(r.name) for r in new.loops}, new.loops, conditions_on_left(new))
+    place = Access(whole.target, new.index)
+    start = Stmt(f"{whole.target}.init", place, whole.value, made.point, here.guard)
+    body = [_nest(here.loops, start)]
+    for found, term, value in _WrittenOut(kernel, whole, dict(made.terms)).terms(new, here):
+        values = at | {r.name: index for r, index in zip(whole.reduced, term, strict=True)}
+        if value != substitute(whole.value, values):
+            raise Refused(f"'{made.target}' is made of other terms than the kernel has")
+        stmt = replace(start, name=whole.target, instance=(*made.point, *term), guard=found.guard, reduce=whole.reduce)
+        body.append(_nest(found.loops, stmt))
+    program = project(Tree(origin, (), tuple(body)))
+    check_instances(program, start.name)
+    check_instances(program, whole.target)
+
+
+def _nest(loops: tuple[Range, ...], node: Node) -> Node:
+    for r in reversed(loops):
+        node = Loop(r.name, r.extent, (node,))
+    return node
+
+
+def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, new: Equation) -> None:
+    """Refused where the kernels differ in more than the one equation, and those added right before it."""
+    count = len(kernel.equations) - len(origin.equations)
+    end = kernel.equations.index(new)
+    equations = (*kernel.equations[: end - count], whole, *kernel.equations[end + 1 :])
+    more, tensors = kernel.tensors[len(origin.tensors) :], kernel.tensors[: len(origin.tensors)]
+    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, derived=origin.derived)
+    added = [e.target for e in kernel.equations[end - count : end]]
+    inner = all(t.role == "intermediate" for t in more)
+    if undone != origin or not inner or sorted(added) != sorted(t.name for t in more):
+        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' regrouped")
+
+
+@dataclass(frozen=True)
+class _WrittenOut:
+    """The terms of `whole` in results of the kernel; `named` are those of each tensor that reduces some."""
+
+    kernel: Kernel
+    whole: Equation
+    named: Mapping[str, tuple[Affine, ...]]
+
+    def terms(self, equation: Equation, place: _Place) -> Iterator[_Term]:
+        """What goes into the equation at a place."""
+        if equation.reduce not in (None, self.whole.reduce) or equation.best:
+            raise Refused(f"'{equation.target}' is no {self.whole.reduce}, and '{self.whole.target}' is")
+        if equation.running is None:
+            yield from self._of_value(equation, equation.value, self._enter(equation, place))
+            return
+        runs = self._source(equation, equation.running)
+        told = (equation.value, equation.loops) == (
+            Load(runs.target, runs.index, self._dtype(runs.target)),
+            (*runs.loops, *runs.reduced[:1]),
+        )
+        between = self.kernel.equations[self.kernel.equations.index(runs) + 1 : self.kernel.equations.index(equation)]
+        if not told or any(e.running != runs.target for e in between):
+            raise Refused(f"'{equation.target}' does not read '{runs.target}' in the loop that reduces it")
+        inner, outermost = self._enter(runs, place), runs.reduced[0].name
+        before = place.at[outermost] - inner.at[outermost] - (0 if equation.inclusive else 1)
+        inner = replace(inner, guard=(*inner.guard, Condition(before)))
+        yield from self._of_value(runs, runs.value, inner)
+
+    def _enter(self, equation: Equation, place: _Place) -> _Place:
+        """The place inside of the loops that the equation reduces, which get names of their own."""
+        loops = tuple(replace(r, name=f"{r.name}.{len(place.loops)}") for r in equation.reduced)
+        at = {**place.at, **{r.name: var(n.name) for r, n in zip(equation.reduced, loops, strict=True)}}
+        kept = dict.fromkeys((*place.guard, *(substitute(c, at) for c in equation.conditions)))
+        return _Place(at, (*place.loops, *loops), tuple(kept))
+
+    def _of_value(self, equation: Equation, value: Expr, place: _Place) -> Iterator[_Term]:
+        """What a value of the equation is made of."""
+        if equation.target in self.named:
+            yield place, substitute(self.named[equation.target], place.at), substitute(value, place.at)
+            return
+        match value:
+            case Op(name, parts) if name == COMBINES[self.whole.reduce or ""]:
+                for part in parts:
+                    yield from self._of_value(equation, part, place)
+            case Load(buffer, index, fallback=None):
+                source = self._source(equation, buffer)
+                inner = substitute(index, place.at)
+                at = {str(loop): there for loop, there in zip(source.index, inner, strict=True)}
+                yield from self.terms(source, replace(place, at=at))
+            case _:
+                raise Refused(f"'{equation.target}' is made of more than results of '{self.whole.target}'")
+
+    def _source(self, equation: Equation, name: str) -> Equation:
+        """The equation of a tensor that `equation` reads, which has a value everywhere."""
+        found = equation_of(self.kernel, name)
+        tensor = self.kernel.tensor(name)
+        earlier = self.kernel.equations.index(found) < self.kernel.equations.index(equation)
+        if not earlier or not defines_all(found, tensor) or tensor.dtype != self._dtype(self.whole.target):
+            raise Refused(f"'{equation.target}' reads '{name}', which is no result of '{self.whole.target}'")
+        return found
+
+    def _dtype(self, name: str) -> str:
+        return self.kernel.tensor(name).dtype

@@ -1,0 +1,108 @@
+"""The equations of a running reduction in tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.initial import COMBINES
+from tilegen.ir.nodes import Condition, Equation, Load, Op, Range
+from tilegen.ir.walk import substitute
+from tilegen.primitives._names import Names
+from tilegen.primitives._prefix import Prefix
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The equations of a prefix in tiles. `taken` are the names that are."""
+
+    prefix: Prefix
+    size: int
+    taken: set[str]
+
+    def frame(self, name: str) -> tuple[Range, ...]:
+        """The outer loops of the tensor `name`, and that over tiles."""
+        free, i = Names(self.taken, name), self.prefix.i
+        outer = tuple(replace(r, name=free.of(r.index)) for r in self.prefix.outer)
+        count = self.prefix.extent.ceildiv(self.size)
+        return *outer, Range(free.of(f"{i.index}o"), count, f"{i.index}o")
+
+    def inside(self, name: str) -> Range:
+        """The loop inside of a tile."""
+        word = f"{self.prefix.i.index}i"
+        return Range(Names(self.taken, name).of(word), const(self.size), word)
+
+    def reduced(
+        self, name: str, frame: tuple[Range, ...], inside: Range | None = None
+    ) -> tuple[Equation, tuple[Affine, ...]]:
+        """What reduces the terms of a tile, or those that the prefix `inside` of it has; and which terms these are."""
+        whole, free, k = self.prefix.equation, Names(self.taken, name), self.prefix.k
+        loops = (*frame, inside) if inside else frame
+        ki = Range(free.of(f"{k.index}i"), const(self.size), f"{k.index}i")
+        rest = tuple(replace(r, name=free.of(r.index)) for r in self.prefix.inner)
+        here = self._outer(frame) | {old.name: var(r.name) for old, r in zip(self.prefix.inner, rest, strict=True)}
+        place = self._place(var(frame[-1].name), var(ki.name))
+        least = 0 if self.prefix.inclusive else 1
+        reaches = (Condition(var(inside.name) - var(ki.name) - least),) if inside else ()
+        made = replace(
+            whole,
+            target=name,
+            index=tuple(var(r.name) for r in loops),
+            loops=loops,
+            value=substitute(whole.value, here | {k.name: place}),
+            reduced=(ki, *rest),
+            conditions=(
+                *reaches,
+                *substitute(self.prefix.terms, here | {k.name: place}),
+                *self._tail(k, place),
+            ),
+        )
+        return made, substitute(self.prefix.term_at(place), here)
+
+    def before(self, name: str, total: Equation) -> Equation:
+        """What the tiles before have come to."""
+        frame = self.frame(name)
+        word = f"{self.prefix.k.index}o"
+        ko = Range(Names(self.taken, name).of(word), frame[-1].extent, word)
+        index = tuple(var(r.name) for r in (*frame[:-1], ko))
+        return replace(
+            total,
+            target=name,
+            index=tuple(var(r.name) for r in frame),
+            loops=frame,
+            value=Load(total.target, index, total.value.dtype),
+            reduced=(ko,),
+            conditions=(Condition((var(frame[-1].name) - var(ko.name)) * (1 if self.prefix.forward else -1) - 1),),
+        )
+
+    def combined(self, before: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
+        """The prefix of the tiles before combined with that inside of the tile, and the point that it is."""
+        whole, frame = self.prefix.equation, self.frame(self.prefix.equation.target)
+        loops = (*frame, self.inside(whole.target))
+        here, index = self._outer(frame), tuple(var(r.name) for r in loops)
+        place = self._place(index[-2], index[-1])
+        dtype, values = whole.value.dtype, here | {self.prefix.i.name: place}
+        parts = (Load(before, index[:-1], dtype), Load(local, index, dtype))
+        new = replace(
+            whole,
+            index=substitute(whole.index, values),
+            loops=loops,
+            value=Op(COMBINES[whole.reduce or ""], parts, dtype),
+            reduce=None,
+            reduced=(),
+            conditions=(*substitute(self.prefix.points, values), *self._tail(self.prefix.i, place)),
+        )
+        return new, substitute(self.prefix.point_at(place), here)
+
+    def _place(self, tile: Affine, inside: Affine) -> Affine:
+        """The place in the range; inside of a tile it counts from where the prefixes begin."""
+        return tile * self.size + (inside if self.prefix.forward else self.size - 1 - inside)
+
+    def _outer(self, frame: tuple[Range, ...]) -> dict[str, Affine]:
+        """The outer loops of the prefix in those of a frame."""
+        return {old.name: var(r.name) for old, r in zip(self.prefix.outer, frame, strict=False)}
+
+    def _tail(self, r: Range, place: Affine) -> tuple[Condition, ...]:
+        """That a place in tiles is in the range, where not all are."""
+        whole = r.extent.is_const and r.extent.const % self.size == 0 and r.extent == self.prefix.extent
+        return () if whole else (Condition(r.extent - 1 - place),)

@@ -1,0 +1,117 @@
+"""scan(y) -> run"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.affine import const, var
+from tilegen.ir.derived import Regrouped
+from tilegen.ir.nodes import Equation, Load, Node, Range, Tree
+from tilegen.ir.walk import loop_names, substitute
+from tilegen.ir.written import nest_of
+from tilegen.primitives import BufferName, NewName, primitive
+from tilegen.primitives._prefix import Prefix, prefix_of
+from tilegen.primitives._regroup import fresh_names, need_nest, regroup
+from tilegen.primitives._tree import need_fresh
+
+
+@primitive("arithmetic")
+class Scan:
+    """Compute all prefixes of a running reduction in one pass: one accumulator runs, and each prefix is read from it.
+
+    kernel:
+        kernel sums(x: f32[M, N]) -> y: f32[M, N]:
+            y[r, i] = sum[k <= i](x[r, k])
+    before:
+        for r < M
+          for i < N
+            y[r, i] = 0
+            for k < N
+              y[r, i] += x[r, k]  if k <= i
+    steps:
+        scan(y) -> run
+    after:
+        for r < M
+          run[r] = 0
+          for i < N
+            run[r] += x[r, i]
+            y[r, i] = run[r]
+
+    Without the term at `i` itself, k < i, the prefix is read ahead of it; with k >= i or k > i the loop runs from the
+    end. The loop goes in sequence, or over the lanes of a warp, which combine by shuffles once reassociate allows it;
+    split_scan makes parts that run at once. `along` names a reduction of the same terms that is there already, the
+    total that split_scan has made; then that is read while it runs.
+    """
+
+    prefix: BufferName
+    along: BufferName | None = None
+    name: NewName | None = None
+
+    def apply(self, tree: Tree) -> Tree:
+        prefix = prefix_of(tree, self.prefix)
+        old = need_nest(tree, prefix.equation, "scan")
+        if (self.along is None) == (self.name is None):
+            notes = ("scan(y) -> run makes an accumulator, and scan(y, along=total) reads a reduction that is there",)
+            raise StepError("scan takes a name for what runs, or a reduction that does", notes=notes)
+        if self.along is not None:
+            return self._read_total(tree, prefix, old, self.along)
+        assert self.name is not None
+        need_fresh(tree, (self.name,), gone=loop_names(replace(tree, body=(old,))))
+        loops = prefix.outer or (Range(fresh_names(tree, self.prefix, old).of("o"), const(1), "o"),)
+        first = replace(prefix.i, extent=prefix.extent)
+        run, new, made = _running(prefix, self.name, loops, (first, *prefix.inner))
+        return regroup(tree, made, old, (run,), new)
+
+    def _read_total(self, tree: Tree, prefix: Prefix, old: Node, name: str) -> Tree:
+        """The tree that reads the prefixes from the reduction `name`, which has the same terms."""
+        kernel, total = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
+        if total is None:
+            raise StepError(f"'{name}' is no reduction", notes=("split_scan makes one, the total of each tile",))
+        count = len(prefix.outer) or 1, len(prefix.equation.reduced)
+        if (len(total.loops), len(total.reduced)) != count:
+            raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
+        run, new, made = _running(prefix, name, total.loops, total.reduced)
+        if replace(run, conditions=()) != replace(total, conditions=()) or {*run.conditions} != {*total.conditions}:
+            raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
+        nest = need_nest(tree, total, "scan")
+        equations = tuple(new if e.target == self.prefix else e for e in kernel.equations)
+        kernel = replace(kernel, equations=equations, origin=kernel, derived=made)
+        body = tuple(nest_of(kernel, total) if node == nest else node for node in tree.body if node != old)
+        return replace(tree, kernel=kernel, body=body)
+
+
+def _running(
+    prefix: Prefix, name: str, loops: tuple[Range, ...], reduced: tuple[Range, ...]
+) -> tuple[Equation, Equation, Regrouped]:
+    """The reduction `name` over all terms in these loops, the prefix read from it, and how that is derived.
+
+    A prefix that goes on to the end is read from a loop that runs from there.
+    """
+    whole, first = prefix.equation, var(reduced[0].name)
+    place = first if prefix.forward else prefix.extent - 1 - first
+    here = {old.name: var(r.name) for old, r in zip(prefix.outer, loops, strict=False)}
+    here |= {old.name: var(r.name) for old, r in zip(prefix.inner, reduced[1:], strict=True)}
+    index = tuple(var(r.name) for r in loops)
+    run = replace(
+        whole,
+        target=name,
+        index=index,
+        loops=loops,
+        value=substitute(whole.value, here | {prefix.k.name: place}),
+        reduced=reduced,
+        conditions=substitute(prefix.terms_at(place), here),
+    )
+    new = replace(
+        whole,
+        index=substitute(whole.index, here | {prefix.i.name: place}),
+        loops=(*loops, reduced[0]),
+        value=Load(name, index, whole.value.dtype),
+        reduce=None,
+        reduced=(),
+        conditions=substitute(prefix.points_at(place), here),
+        running=name,
+        inclusive=prefix.inclusive,
+    )
+    term = substitute(prefix.term_at(place), here)
+    return run, new, Regrouped(whole.target, substitute(prefix.point_at(place), here), ((name, term),))

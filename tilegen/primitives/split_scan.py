@@ -1,0 +1,74 @@
+"""split_scan(y, 32) -> total, local, before"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import StepError
+from tilegen.ir.derived import Regrouped
+from tilegen.ir.nodes import Tree
+from tilegen.ir.walk import loop_names
+from tilegen.primitives import BufferName, NewName, primitive
+from tilegen.primitives._prefix import prefix_of
+from tilegen.primitives._regroup import fresh_names, need_nest, regroup
+from tilegen.primitives._tiles import Tiles
+from tilegen.primitives._tree import need_fresh
+
+
+@primitive("arithmetic")
+class SplitScan:
+    """Make a running reduction of tiles: prefixes inside of each, totals of the tiles, and prefixes of these.
+
+    kernel:
+        kernel sums(x: f32[N]) -> y: f32[N]:
+            y[i] = sum[k <= i](x[k])
+    before:
+        for i < N
+          y[i] = 0
+          for k < N
+            y[i] += x[k]  if k <= i
+    steps:
+        split_scan(y, 4) -> total, part, before
+    after:
+        for total.io < (N + 3)/4
+          total[total.io] = 0
+          for total.ki < 4
+            total[total.io] += x[total.io*4 + total.ki]  if total.io*4 + total.ki < N
+        for part.io < (N + 3)/4
+          for part.ii < 4
+            part[part.io, part.ii] = 0
+            for part.ki < 4
+              part[part.io, part.ii] += x[part.io*4 + part.ki]  if part.ki <= part.ii and part.io*4 + part.ki < N
+        for before.io < (N + 3)/4
+          before[before.io] = 0
+          for before.ko < (N + 3)/4
+            before[before.io] += total[before.ko]  if before.ko < before.io
+        for y.io < (N + 3)/4
+          for y.ii < 4
+            y[y.io*4 + y.ii] = before[y.io] + part[y.io, y.ii]  if y.io*4 + y.ii < N
+
+    `part` and `before` are running reductions again, to be made by scan, by split_scan once more, or as they stand
+    where tiles are few; scan(part, along=total) reads the prefixes while the total runs. All of it can go in one
+    launch, tile by tile, or in several. Terms are combined in another order than the kernel's text has, as by rfactor.
+    """
+
+    prefix: BufferName
+    size: int
+    total: NewName
+    local: NewName
+    before: NewName
+
+    def apply(self, tree: Tree) -> Tree:
+        prefix = prefix_of(tree, self.prefix)
+        old = need_nest(tree, prefix.equation, "split_scan")
+        if self.size < 2:
+            raise StepError(f"a tile has at least two elements, not {self.size}")
+        need_fresh(tree, (self.total, self.local, self.before), gone=loop_names(replace(tree, body=(old,))))
+        tiles = Tiles(prefix, self.size, fresh_names(tree, self.prefix, old).taken)
+        total, term = tiles.reduced(self.total, tiles.frame(self.total))
+        frame = tiles.frame(self.local)
+        local, other = tiles.reduced(self.local, frame, tiles.inside(self.local))
+        before = tiles.before(self.before, total)
+        new, point = tiles.combined(before.target, local.target)
+        made = Regrouped(self.prefix, point, ((self.total, term), (self.local, other)))
+        return regroup(tree, made, old, (total, local, before), new)
