@@ -165,7 +165,7 @@ def test_every_program_has_as_many_samples() -> None:
 
 @pytest.mark.pocl
 def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilegen.lab import compare as module
+    from tilegen.lab import tried as module
 
     right = module.check
 

@@ -87,7 +87,7 @@ def test_python_predicts_too() -> None:
     found = plain.compare(device="interpreter", machine="a100", M=512, N=512, K=512)
     assert found.table().title == "gemm  M=512 K=512 N=512  for one A100, checked on the interpreter"
     (row,) = found.table().rows
-    assert row[6] == f"{found.rows[0].predicted:.4g}"
+    assert row[7] == f"{found.rows[0].predicted:.4g}"
     ladder = plain.ladder(device="interpreter", machine="a100", M=512, N=512, K=512)
     assert (ladder.timed, ladder.rungs[-1].time, ladder.machine.name) == (False, None, "A100")
     assert "checked on the interpreter" in ladder.table().title

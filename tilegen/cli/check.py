@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_point
@@ -19,6 +18,7 @@ from tilegen.cli.records import environment_of, origin_of
 from tilegen.cli.request import Request
 from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
+from tilegen.ir.shown import size_words
 from tilegen.ir.tolerance import tolerance_of
 
 if TYPE_CHECKING:
@@ -155,17 +155,15 @@ def _show(
     out: Console, checked: Mapping[str, _Checked], engine: Engine, notes: tuple[str, ...], stopped: bool = False
 ) -> None:
     """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
-    table = Table(header_style="bold")
-    for name in ("schedule", "proof", "inputs", "sizes"):
-        table.add_column(name)
-    table.add_column("largest error", justify="right")
-    for name, each in checked.items():
-        for trial in each.trials:
-            sizes = " ".join(f"{n}={v}" for n, v in trial.sizes.items())
-            table.add_row(name, each.proof, trial.data, sizes, _largest_error(trial))
+    left = ("schedule", "proof", "inputs", "sizes")
+    rows = [
+        (name, each.proof or "", trial.data, size_words(trial.sizes), _largest_error(trial))
+        for name, each in checked.items()
+        for trial in each.trials
+    ]
     compared = [trial.compared for each in checked.values() for trial in each.trials]
     if count := len(compared):
-        out.print(table)
+        out.print(printing.table((*left, "largest error"), rows, left))
         right = f"{'so far' if stopped else 'all'} {count} of them" if all(compared) else f"{sum(compared)} of {count}"
         rest = "" if all(compared) else "; nothing was compared in the others, where no element has a bound"
         out.print(f"right, {right}, on {engine.name}{rest}", soft_wrap=True)
@@ -189,7 +187,7 @@ def _largest_error(trial: Trial) -> str:
 
 def _sentence(found: Repetition) -> str:
     """What many runs on the same inputs came to."""
-    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    sizes = size_words(found.sizes)
     start = f"{found.runs:,} runs on the same inputs, {sizes}," if sizes else f"{found.runs:,} runs on the same inputs"
     same = f"{start} gave the same bits"
     if found.difference:

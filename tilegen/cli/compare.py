@@ -19,6 +19,7 @@ from tilegen.cli.records import attempt_of, comparison_json, records_of
 from tilegen.cli.request import Attempt, Request, select
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
+from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -159,14 +160,10 @@ def _tuned_row(path: str, kernel: api.Kernel, given: Mapping[str, int], runs_on:
     sizes |= {name: int(value) for name, value in kernel.values.items() if name in records[0].sizes}
     found = find_fastest(records, runs_on.name, sizes)
     if found is None:
-        there = dict.fromkeys(f"{_sizes_text(r.sizes)} on {r.device.name}" for r in records if r.device)
+        there = dict.fromkeys(f"{size_words(r.sizes)} on {r.device.name}" for r in records if r.device)
         notes = (f"it has {'; '.join(there)}",)
-        raise UsageError(f"{path} has no time at {_sizes_text(sizes)} on {runs_on.name}", notes=notes)
+        raise UsageError(f"{path} has no time at {size_words(sizes)} on {runs_on.name}", notes=notes)
     return {f"tuned: {found.name}": attempt_of(found, path)}
-
-
-def _sizes_text(sizes: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 def _rows(requests: Sequence[Request], fixed: Mapping[str, int]) -> dict[str, Attempt]:

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilegen.cli.printing import PLAIN, table
 from tilegen.lab.formula import Formula
 from tilegen.lab.roles import RoleLoop
 from tilegen.lab.sites import Site
 
 if TYPE_CHECKING:
-    from tilegen.lab.explain import Explanation, LaunchReport, StepReport
+    from tilegen.lab.explain import Explanation, LaunchReport
     from tilegen.lab.traffic import Traffic
+
+_FOLD: dict[str, Any] = {"overflow": "fold"}
 
 
 def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     """Everything that is known, for a reader."""
-    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
-    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  for {found.machine.name}", style="bold")
+    shown = found.table()
+    out.print(shown.title, style="bold")
     out.print(
         f"as written: {_with_prefix(found.operations)} operations on {_with_prefix(found.compulsory)}B, "
         f"{found.operations / found.compulsory:.3g} for each byte"
     )
-    out.print(_steps(found))
+    longest = max(len(step.step or "") for step in found.steps)
+    columns = {"step": _FOLD | {"min_width": min(36, max(10, longest))}, "global loads": _FOLD}
+    out.print(table(shown.heads, shown.rows, ("step", "global loads", "loads:FMA", "limit"), columns=columns, **PLAIN))
     last = found.steps[-1]
     for launch in last.launches:
         _print_launch(out, launch, found, maps)
@@ -54,66 +57,6 @@ def _footer(out: Console, found: Explanation) -> None:
     )
     for note in found.notes:
         out.print(note, soft_wrap=True)
-
-
-# -- the table of steps
-
-
-def _steps(found: Explanation) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    longest = max(len(step.step or "") for step in found.steps)
-    table.add_column("step", overflow="fold", min_width=min(36, max(10, longest)))
-    table.add_column("grid x block", justify="right")
-    table.add_column("global loads", overflow="fold")
-    for name in ("GB", "coal.", "loads:FMA", "conflict", "shared B", "regs", "spills", "occup.", "ms", "limit"):
-        table.add_column(name, justify="right" if name not in ("loads:FMA", "limit") else "left")
-    before: StepReport | None = None
-    for step in found.steps:
-        for cells in _table_rows(step, before):
-            table.add_row(*map(Text, cells))
-        before = step
-    return table
-
-
-def _table_rows(step: StepReport, before: StepReport | None) -> Iterator[list[str]]:
-    """One row for each launch of a step; a step that changes nothing that is counted says so."""
-    name = step.step or "as written"
-    if step.error:
-        same = before is not None and before.error == step.error
-        yield [name, "", "cannot be launched, as before" if same else f"cannot be launched: {step.error}"]
-    elif before and step.launches is before.launches:
-        yield [name, "", "the same program"]
-    else:
-        for number, launch in enumerate(step.launches):
-            lead = name if not number else ""
-            yield [lead if len(step.launches) == 1 else f"{lead} [{launch.name}]".strip(), *_cells(launch)]
-
-
-def _cells(launch: LaunchReport) -> list[str]:
-    taken = launch.resources
-    return [
-        f"{launch.blocks} x {launch.threads}",
-        str(launch.loads("global")),
-        f"{launch.global_bytes / 1e9:.3g}",
-        f"{100 * launch.coalesced_share:.0f}%",
-        _ratio(launch),
-        f"{launch.conflicts:.3g}",
-        str(launch.shared_bytes),
-        str(taken.registers) if taken else "",
-        str(taken.spills) if taken else "",
-        f"{100 * launch.occupancy.share:.0f}%" if launch.threads > 1 else "",
-        f"{launch.prediction.milliseconds:.3g}",
-        launch.prediction.limit,
-    ]
-
-
-def _ratio(launch: LaunchReport) -> str:
-    """Loads of one inner iteration against multiply-adds, or against instructions of a warp where such compute."""
-    found = launch.inner
-    if found is None:
-        return ""
-    loads = found.shared + found.global_
-    return f"{loads:.3g}:{found.by_warps or found.fused or found.plain:.3g}"
 
 
 # -- one launch in detail
@@ -191,11 +134,7 @@ def _rows_moved(rows: list[Traffic], runs: float) -> str:
 
 
 def _access_table(launch: LaunchReport) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("access", "", "B"):
-        table.add_column(name, overflow="fold")
-    for name in ("of a block", "requests", "transactions", "a request", "coal.", "conflict", "worst"):
-        table.add_column(name, justify="right")
+    left, rows = ("access", "", "B"), []
     for t in launch.traffic:
         kind = f"{'store' if t.store else 'load'} {t.space}{', ' + t.site.by if t.site.by else ''}"
         row = [t.index, kind, str(t.compiled.bytes)]
@@ -207,8 +146,9 @@ def _access_table(launch: LaunchReport) -> Table:
         else:
             met = t.conflict
             row += ["", "", "", f"{met.degree:.3g}" if met else "", f"{met.worst:.3g}" if met else ""]
-        table.add_row(*map(Text, row))
-    return table
+        rows.append(row)
+    heads = (*left, "of a block", "requests", "transactions", "a request", "coal.", "conflict", "worst")
+    return table(heads, rows, left, columns=dict.fromkeys(left, _FOLD), **PLAIN)
 
 
 def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:

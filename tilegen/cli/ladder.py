@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli import explain_printing, printing
@@ -20,7 +19,7 @@ from tilegen.cli.request import Request
 from tilegen.cli.trust import trust_lines
 
 if TYPE_CHECKING:
-    from tilegen.lab.ladder import Ladder, Rung
+    from tilegen.lab.ladder import Ladder
 
 
 @tilegen.command("ladder")
@@ -67,9 +66,10 @@ def ladder_command(
 
 
 def _show(out: Console, found: Ladder) -> None:
-    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
-    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}  {found.place}", style="bold")
-    out.print(_table(found))
+    shown = found.table()
+    style = partial(_style, on_gpu=found.on_gpu)
+    out.print(shown.title, style="bold")
+    out.print(printing.table(shown.heads, shown.rows, _LEFT, columns=_COLUMNS, style=style, **printing.PLAIN))
     predicted = any(rung.launches for rung in found.rungs)
     if found.timed and predicted:
         out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
@@ -89,69 +89,20 @@ def _show(out: Console, found: Ladder) -> None:
             f"to take more than {found.limit:g} ms is checked and not timed (--limit).",
             soft_wrap=True,
         )
-    doubts = {rung.step or "as written": rung.doubts for rung in found.rungs}
+    doubts = {rung.name: rung.doubts for rung in found.rungs}
     for line in (*found.beside, *trust_lines(found.conditions, found.doubts, doubts)):
         out.print(line, soft_wrap=True)
     for rung in found.rungs:
         if rung.exit_code:
-            out.print(Text(f"\n{rung.step or 'as written'}: {rung.error}", style="red"), soft_wrap=True)
+            out.print(Text(f"\n{rung.name}: {rung.error}", style="red"), soft_wrap=True)
 
 
-def _table(found: Ladder) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("step", overflow="fold", min_width=20, max_width=44)
-    table.add_column("check")
-    word = "ms" if found.on_gpu else f"{found.device.split()[0]} ms"
-    times = (word, "p20..p80", found.unit) if found.timed else ("limit", f"{found.unit} at most")
-    for name in ("grid x block", "regs", "predicted ms", *times, "gain"):
-        table.add_column(name, justify="left" if name == "limit" else "right")
-    table.add_column("", overflow="fold", max_width=46)
-    error = None
-    for rung in found.rungs:
-        table.add_row(*_cells(rung, found, same_error=rung.error == error))
-        error = rung.error
-    if found.rival and found.rival_time:
-        t = found.rival_time
-        spread = f"{t.p20:.4g}..{t.p80:.4g}"
-        table.add_row(found.rival, "", "", "", "", f"{t.median:.4g}", spread, f"{found.rival_rate or 0:.4g}", "", "")
-    return table
+_LEFT = ("step", "check", "limit", "")
+_COLUMNS = {"step": {"overflow": "fold", "min_width": 20, "max_width": 44}, "": {"overflow": "fold", "max_width": 46}}
 
 
-def _cells(rung: Rung, found: Ladder, same_error: bool) -> list[Text]:
-    name, empty = rung.step or "as written", [Text("")] * (8 if found.timed else 7)
-    if rung.same:
-        return [Text(name), *empty, Text("the same program")]
-    if rung.error and not rung.exit_code:
-        reason = ", as before" if same_error else f": {rung.error}"
-        return [Text(name), *empty, Text(f"cannot be launched{reason}", style="yellow")]
-    verdict = Text(printing.FAILURES.get(rung.exit_code, "failed"), style="red") if rung.error else Text("ok", "green")
-    verdict = verdict if rung.error or rung.trials else Text("")
-    shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
-    registers = [launch.resources.registers for launch in rung.launches if launch.resources]
-    least = f"{rung.predicted_time or 0:.3g}" if rung.launches else ""
-    cells = [shape, str(max(registers)) if registers else "", least, *_times(rung, found)]
-    remark = Text(rung.untimed or _remark(rung, found.on_gpu))
-    return [Text(name), verdict, *map(Text, cells), _gain(rung, found.on_gpu), remark]
-
-
-def _times(rung: Rung, found: Ladder) -> list[str]:
-    if not found.timed:
-        return [rung.limit, f"{rung.rate:.4g}" if rung.rate else ""]
-    if not rung.time:
-        return ["", "", ""]
-    return [f"{rung.time.median:.4g}", f"{rung.time.p20:.4g}..{rung.time.p80:.4g}", f"{rung.rate or 0:.4g}"]
-
-
-def _gain(rung: Rung, on_gpu: bool) -> Text:
-    if rung.gain is None:
-        return Text("")
-    if not on_gpu:  # what a CPU makes of it is neither good nor bad
-        return Text(f"x {rung.gain:.2f}")
-    style = "green" if rung.gain > 1 else "yellow" if rung.gain == 1 else "red"
-    return Text(f"x {rung.gain:.2f}", style=style)
-
-
-def _remark(rung: Rung, on_gpu: bool) -> str:
-    if not on_gpu or rung.gain is None or rung.gain > 1:
-        return ""
-    return "no faster" if rung.gain == 1 else "slower"
+def _style(head: str, cell: str, on_gpu: bool) -> str:
+    if head == "gain" and cell and on_gpu:  # what a CPU makes of it is neither good nor bad
+        gain = float(cell.removeprefix("x "))
+        return "green" if gain > 1 else "yellow" if gain == 1 else "red"
+    return "yellow" if cell.startswith("cannot be launched") else printing.check_style(head, cell)

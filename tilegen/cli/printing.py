@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
@@ -30,7 +31,7 @@ from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
     from tilegen.api import Scheduled
-    from tilegen.lab.compare import Comparison, Row
+    from tilegen.lab.compare import Comparison
     from tilegen.lab.machine import Machine
 
 # A table wider than the terminal is printed in parts; into a file or a pipe it has its whole width.
@@ -185,11 +186,44 @@ def difference(before: str, after: str) -> Iterator[Text]:
         yield from (Text(f"+ {line}", style="green") for line in new[k:m])
 
 
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    left: Sequence[str],
+    *,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    style: Callable[[str, str], str] = lambda head, cell: "",
+    **looks: Any,
+) -> Table:
+    """A table for a terminal: numbers stand to the right, columns with the heads of `left` do not.
+
+    Args:
+        columns: more that rich is to know of some columns, by their heads.
+        style: of a cell that is a plain text, by the head of its column.
+        looks: of the whole; `PLAIN` leaves the lines out.
+    """
+    made = Table(header_style="bold", **looks)
+    for head in heads:
+        made.add_column(head, justify="left" if head in left else "right", **(columns or {}).get(head, {}))
+    for row in rows:
+        cells = zip(heads, row, strict=True)
+        made.add_row(*(Text(cell, style(head, cell)) if isinstance(cell, str) else cell for head, cell in cells))
+    return made
+
+
+PLAIN: Mapping[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+
+
+def check_style(head: str, cell: str) -> str:
+    """The colour of the verdict of a check."""
+    return "" if head != "check" else "green" if cell == "ok" else "red"
+
+
 def comparison(out: Console, result: Comparison) -> None:
     """Prints the table of a comparison, its notes, and every error in full."""
-    sizes = " ".join(f"{n}={v}" for n, v in result.sizes.items())
-    out.print(f"{result.kernel}  {sizes}  {result.place}", style="bold")
-    out.print(_table(result))
+    shown = result.table()
+    out.print(shown.title, style="bold")
+    out.print(table(shown.heads, shown.rows, ("schedule", "check", "proof", "limit"), style=check_style))
     if result.machine and any(row.predicted for row in result.rows):
         out.print(prediction_note(result.machine), soft_wrap=True)
     for line in result.beside:
@@ -282,60 +316,3 @@ def device_notes(device: str) -> Iterator[str]:
         return
     yield f"{reason}, and {opencl.unavailable_reason() or 'the interpreter was asked for'}:"
     yield "the kernels were checked by running their trees on numpy; the texts did not run, and nothing is timed."
-
-
-def _table(result: Comparison) -> Table:
-    from tilegen.lab.compare import cells_of_prediction
-
-    table = Table(header_style="bold")
-    table.add_column("schedule")
-    table.add_column("check")
-    table.add_column("proof")
-    for name in ("launches", "registers", "shared B", "spills B"):
-        table.add_column(name, justify="right")
-    rows = [_cells(row, result) for row in result.rows]
-    first = result.rows[0]
-    if result.machine:
-        for name in ("predicted ms", "limit", f"{result.unit} at most", f"x {first.name}"):
-            table.add_column(name, justify="left" if name == "limit" else "right")
-        for row, cells in zip(result.rows, rows, strict=True):
-            cells += [*cells_of_prediction(row.predicted, row.limit, row.rate), _gain(first, row)]
-    elif any(row.time for row in result.rows):
-        rival = next((r for r in result.rows if r.name == result.rival), None)
-        milliseconds = "ms" if result.on_gpu else f"{result.device.split()[0]} ms"
-        heads = [milliseconds, "p20..p80", result.unit, f"x {first.name}"]
-        for name in heads + ([f"% of {rival.name}"] if rival else []):
-            table.add_column(name, justify="right")
-        for row, cells in zip(result.rows, rows, strict=True):
-            cells += [*_times(row), _ratio(first, row, 1, "{:.2f}")]
-            cells += [_ratio(rival, row, 100, "{:.1f}")] if rival else []
-    for cells in rows:
-        table.add_row(*cells)
-    return table
-
-
-def _gain(of: Row, row: Row) -> str:
-    return f"{of.predicted / row.predicted:.2f}" if of.predicted and row.predicted else ""
-
-
-# exit code of an error -> the word for a row that has it
-FAILURES = {3: "refused", 4: "wrong", 6: "no bound"}
-
-
-def _cells(row: Row, result: Comparison) -> list[str | Text]:
-    verdict = Text("ok" if row.trials else "", "green")  # a rival and an interrupted row have no trials
-    verdict = Text(FAILURES.get(row.exit_code, "failed"), "red") if row.error else verdict
-    counts = ["" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills)]
-    return [row.name, verdict, row.proof or "", *counts]
-
-
-def _times(row: Row) -> list[str]:
-    if row.time is None or row.rate is None:
-        return ["", "", ""]
-    return [f"{row.time.median:.4g}", f"{row.time.p20:.4g}..{row.time.p80:.4g}", f"{row.rate:.4g}"]
-
-
-def _ratio(of: Row | None, row: Row, scale: int, form: str) -> str:
-    if of is None or of.time is None or row.time is None:
-        return ""
-    return form.format(scale * of.time.median / row.time.median)

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +21,7 @@ from tilegen.cli.output import check_output
 from tilegen.cli.records import origin_of
 from tilegen.cli.request import Attempt, Request
 from tilegen.errors import DeviceError
+from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.lab.explain import Explanation
@@ -112,8 +112,7 @@ def _tasks(
 def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> None:
     from tilegen.profile.counters import APART
 
-    sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
-    out.print(f"{found.kernel}, schedule {found.schedule}  {sizes}", style="bold")
+    out.print(f"{found.kernel}, schedule {found.schedule}  {size_words(found.sizes)}", style="bold")
     out.print(_table(steps))
     out.print(
         f"expected: what explain counts, and the roofline of one {found.machine.name}; measured: Nsight Compute's "
@@ -124,29 +123,24 @@ def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> No
 
 
 def _table(steps: Sequence[ProfiledStep]) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("step", overflow="fold", max_width=44)
-    table.add_column("counter")
-    for name in ("expected", "measured", "difference"):
-        table.add_column(name, justify="right")
-    for step in steps:
-        for number, cells in enumerate(_rows(step)):
-            table.add_row(Text(step.step if number == 0 else ""), *cells)
-    return table
+    heads = ("step", "counter", "expected", "measured", "difference")
+    rows = [(step.step if n == 0 else "", *cells) for step in steps for n, cells in enumerate(_rows(step))]
+    columns = {"step": {"overflow": "fold", "max_width": 44}}
+    return printing.table(heads, rows, heads[:2], columns=columns, **printing.PLAIN)
 
 
-def _rows(step: ProfiledStep) -> Iterator[list[Text]]:
+def _rows(step: ProfiledStep) -> Iterator[list[str | Text]]:
     if step.error:
-        yield [Text(step.error), Text(), Text(), Text()]
+        yield [step.error, "", "", ""]
     for launch in step.launches:
         yield from (_cells(figure) for figure in launch)
 
 
-def _cells(figure: Figure) -> list[Text]:
+def _cells(figure: Figure) -> list[str | Text]:
     told = ["" if value is None else f"{value:.5g}" for value in (figure.expected, figure.measured)]
     difference = "" if figure.difference is None else f"{100 * figure.difference:+.0f} %"
     mark = Text(f"{difference} !" if figure.is_apart else f"{difference}  ", "yellow" if figure.is_apart else "")
-    return [Text(figure.name), *map(Text, told), mark]
+    return [figure.name, *told, mark]
 
 
 def _to_json(step: ProfiledStep) -> dict[str, Any]:

@@ -100,15 +100,11 @@ def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
 
 
 def _overview(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> Table:
-    table = Table(header_style="bold")
-    table.add_column("schedule")
-    table.add_column("proof")
-    for name in ("versions", "cases", "ms"):
-        table.add_column(name, justify="right")
+    heads, rows = ("schedule", "proof", "versions", "cases", "ms"), []
     for name, proofs in found.items():
         cases = sum(o.cases for proof in proofs.values() for o in proof.obligations)
-        table.add_row(name, _verdict(proofs), str(len(proofs)), str(cases), f"{times[name]:.0f}")
-    return table
+        rows.append((name, _verdict(proofs), str(len(proofs)), str(cases), f"{times[name]:.0f}"))
+    return printing.table(heads, rows, heads[:2])
 
 
 def _verdict(proofs: dict[str, Proof]) -> str:
@@ -116,17 +112,13 @@ def _verdict(proofs: dict[str, Proof]) -> str:
 
 
 def _obligations(title: str, proof: Proof) -> Table:
-    table = Table(header_style="bold", title=title, title_justify="left")
-    table.add_column("obligation")
-    table.add_column("says, of all sizes")
-    for name in ("cases", "ms"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+    heads, rows = ("obligation", "says, of all sizes", "cases", "ms", "verdict"), []
     for each in proof.obligations:
         word, style = ("refused", "red") if each.violation else ("unproved", "yellow")
         word, style = ("proved", "green") if each.is_proved else (word, style)
-        table.add_row(each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", Text(word, style))
-    return table
+        rows.append((each.name, MEANING[each.name], str(each.cases), f"{each.milliseconds:.1f}", Text(word, style)))
+    left = (*heads[:2], "verdict")
+    return printing.table(heads, rows, left, title=title, title_justify="left")
 
 
 def _reason(each: Obligation) -> str:

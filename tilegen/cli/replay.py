@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tilegen.cli import printing
 from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
@@ -24,6 +23,7 @@ from tilegen.cli.streams import read_input
 from tilegen.cli.trust import trust_lines
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.frontend.files import read_text
+from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
@@ -126,8 +126,8 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
     from tilegen.lab.replay import find_surroundings
     from tilegen.lab.timing import CPU_NOTE
 
-    sizes = " ".join(f"{n}={v}" for n, v in found[0].then.sizes.items())
-    out.print(f"{found[0].then.kernel}  {sizes}  {result.place}", style="bold")
+    first = found[0].then
+    out.print(f"{first.kernel}  {size_words(first.sizes)}  {result.place}", style="bold")
     out.print(_table(found))
     around = dict.fromkeys(line for each in found for line in find_surroundings(each.then, each.now))
     for line in around:
@@ -150,17 +150,14 @@ def _table(found: Sequence[Replayed]) -> Table:
     from tilegen.lab.replay import time_of
     from tilegen.lab.timing import cells_of_time
 
-    table = Table(header_style="bold")
-    table.add_column("record")
-    for name in ("ms then", "p20..p80", "ms now", "p20..p80", "now / then"):
-        table.add_column(name, justify="right")
-    table.add_column("what differs", overflow="fold")
+    heads, rows = ("record", "ms then", "p20..p80", "ms now", "p20..p80", "now / then", "what differs"), []
     for each in found:
         ratio = "" if each.ratio is None else f"{each.ratio:.3f}"
         what = "; ".join(filter(None, [each.verdict, *each.changes])) or "nothing"
         times = (cells_of_time(time_of(record), None)[:2] for record in (each.then, each.now))
-        table.add_row(each.then.name, *chain(*times), ratio, what)
-    return table
+        rows.append((each.then.name, *chain(*times), ratio, what))
+    left = ("record", "what differs")
+    return printing.table(heads, rows, left, columns={"what differs": {"overflow": "fold"}})
 
 
 def _to_json(each: Replayed) -> dict[str, object]:
@@ -212,25 +209,16 @@ def _show_records(found: Sequence[RunRecord], best: int | None) -> None:
     if best:
         shown = sorted((each for each in found if each.milliseconds), key=lambda each: each.milliseconds or 0.0)[:best]
     out, told = printing.console(), record_table(shown)
-    table = Table(header_style="bold")
     heads = [head for head in told.heads if head]  # the last one, of remarks, has none: these stand below
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("name", "outcome", "proof") else "right")
-    for row in told.rows:
-        table.add_row(*map(Text, row[: len(heads)]))
-    several = len({_sizes_of(each) for each in shown}) > 1
-    places = [f" at {_sizes_of(each)}" if several else "" for each in shown]
+    several = len({size_words(each.sizes) for each in shown}) > 1
+    places = [f" at {size_words(each.sizes)}" if several else "" for each in shown]
     rows = zip(told.rows, places, strict=True)
     remarks = [f"{row[0]}{place}: {row[-1]}" for row, place in rows if len(heads) < len(row) and row[-1]]
-    first, sizes = found[0], _sizes_of(found[0])
+    first, sizes = found[0], size_words(found[0].sizes)
     device = f"  on {first.device.name}" if first.device else ""
     out.print(f"{first.kernel}  {sizes}{device}, {first.date}", style="bold")
-    out.print(table)
+    out.print(printing.table(heads, [row[: len(heads)] for row in told.rows], ("name", "outcome", "proof")))
     counts = Counter(each.outcome for each in found)
     out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     for line in (*remarks, *told.notes):
         out.print(line, soft_wrap=True)
-
-
-def _sizes_of(record: RunRecord) -> str:
-    return " ".join(f"{name}={value}" for name, value in record.sizes.items())

@@ -6,11 +6,11 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tilegen.ir.shown import counted
+from tilegen.cli.printing import PLAIN, table
+from tilegen.ir.shown import counted, size_words
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
 
@@ -38,7 +38,7 @@ _LOUD = ("wrong", "refused", "fault", "time", "memory", "killed")  # each is wor
 def print_beginning(session: Session, resumed: bool) -> None:
     """What is going to be done, on standard error."""
     space, wish, journal = session.space, session.wish, session.journal
-    sizes = " ".join(f"{name}={value}" for name, value in session.task.sizes.items())
+    sizes = size_words(session.task.sizes)
     lines = [
         f"{session.task.kernel}  {sizes}  on {session.device.name}: {space.combinations:,} combinations, "
         f"search {wish.search}, seed {wish.seed}",
@@ -84,7 +84,7 @@ def print_result(out: Console, session: Session) -> None:
 
 def setting(candidate: Candidate) -> str:
     """The candidate as options of a command: --schedule tiled --set TS=16."""
-    values = " ".join(f"{name}={value}" for name, value in candidate.parameters)
+    values = size_words(dict(candidate.parameters))
     return f"--schedule {candidate.schedule}" + (f" --set {values}" if values else "")
 
 
@@ -94,16 +94,14 @@ def _table(session: Session) -> Table:
     shown = unit(kernel, task.sizes, session.device.on_gpu)
     times = tuning.times
     first = next((c for c in times if c in tuning.defaults), None)
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("schedule", overflow="fold")
-    for name in ("ms", "p20..p80", shown, "gain"):
-        table.add_column(name, justify="right")
+    rows = []
     for candidate, time in sorted(times.items(), key=lambda each: each[1].median):
         gain = f"x {times[first].median / time.median:.2f}" if first else ""
         label = "as written" if session.space.is_written(candidate) else "tried first"
         name = f"{candidate} ({label})" if candidate in tuning.defaults else str(candidate)
-        table.add_row(name, *cells_of_time(time, rate(kernel, task.sizes, time.median, shown)), gain)
-    return table
+        rows.append((name, *cells_of_time(time, rate(kernel, task.sizes, time.median, shown)), gain))
+    heads, columns = ("schedule", "ms", "p20..p80", shown, "gain"), {"schedule": {"overflow": "fold"}}
+    return table(heads, rows, heads[:1], columns=columns, **PLAIN)
 
 
 def _counts(tuning: Tuning) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen import api
 from tilegen.ir import nodes
+from tilegen.ir.shown import size_words
 
 
 @dataclass(frozen=True)
@@ -48,4 +49,4 @@ class Puzzle:
     @property
     def size_words(self) -> str:
         """The sizes as options of a command."""
-        return " ".join(f"{name}={value}" for name, value in self.sizes.items())
+        return size_words(self.sizes)

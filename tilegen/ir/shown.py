@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -56,6 +56,11 @@ class ShownAsTable:
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def size_words(values: Mapping[str, object]) -> str:
+    """Sizes, or other values, as options of a command take them: `M=64 N=64`."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def counted(things: Sequence[object], word: str) -> str:

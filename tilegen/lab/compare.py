@@ -14,51 +14,48 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree
-from tilegen.ir.shown import ShownAsTable, Table
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.shown import ShownAsTable, Table, size_words
 from tilegen.lab.accuracy import Accuracy, describe_errors, has_accuracy
-from tilegen.lab.check import Trial, cases_by_tolerance, check
-from tilegen.lab.conditions import Watch
-from tilegen.lab.cost import require_memory_of_machine, require_timing_memory, timing_outlook
+from tilegen.lab.cost import timing_outlook
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
-from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import Conditions, Outcome, outcome_of
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
-from tilegen.lab.timing import CPU_NOTE, Progress, Time, cells_of_time, summarise, time_programs
-from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
+from tilegen.lab.timing import CPU_NOTE, Progress, cells_of_time, time_programs
+from tilegen.lab.tried import Run, Tried
+from tilegen.lab.trust import doubts_of_conditions
 from tilegen.lowering import Launch
 
 
 @dataclass(frozen=True)
-class Row:
-    """One schedule, or what it is compared with. A row with an error has no time.
+class Row(Tried):
+    """One schedule, or what it is compared with.
 
     `proof` is what the proof of its launches came to: `proved`, or `unproved: what`.
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
     has most, as NVRTC reports them; None where there is no compiler or nothing to compile. A `dependent` one may begin
-    while what stands ahead of it still runs. `samples` are milliseconds in their order; `doubts` say why their median
-    is not to be trusted. `predicted` are the least milliseconds of a machine, where nothing is timed, for its `limit`.
+    while what stands ahead of it still runs. `predicted` are the least milliseconds of a machine, where nothing is
+    timed, for its `limit`.
     """
 
     name: str
-    trials: tuple[Trial, ...] = ()
-    error: str | None = None
-    exit_code: int = 0
     proof: str | None = None
     launches: int | None = None
     registers: int | None = None
     shared: int | None = None
     spills: int | None = None
     dependent: bool = False
-    time: Time | None = None
-    rate: float | None = None
     outcome: Outcome = "unmeasured"
-    samples: tuple[float, ...] = ()
-    doubts: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
     predicted: float | None = None
     limit: str | None = None
+
+    def with_error(self, error: TilegenError) -> Row:
+        return replace(super().with_error(error), outcome=outcome_of(error))
+
+    @property
+    def milliseconds(self) -> float | None:
+        """Measured, or predicted."""
+        return self.time.median if self.time else self.predicted
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,28 +88,40 @@ class Comparison(ShownAsTable):
 
     def table(self) -> Table:
         """A row for each schedule, and for what it is compared with."""
-        sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
-        times = ("predicted ms", "limit") if self.machine else ("ms", "p20..p80")
-        heads = ("schedule", "check", "proof", "registers", "shared B", "spills B", *times, self.unit)
+        first, rival = self.rows[0], next((row for row in self.rows if row.name == self.rival), None)
+        heads = ["schedule", "check", "proof", "launches", "registers", "shared B", "spills B"]
+        if self.machine:
+            heads += ["predicted ms", "limit", f"{self.unit} at most", f"x {first.name}"]
+        elif any(row.time for row in self.rows):
+            heads += ["ms" if self.on_gpu else f"{self.device.split()[0]} ms", "p20..p80", self.unit, f"x {first.name}"]
+            heads += [f"% of {rival.name}"] if rival else []
+        rows = [(*_cells(row), *_times(row), _ratio(first, row), _ratio(rival, row, percent=True)) for row in self.rows]
         notes = [f"{row.name}: {row.error}" for row in self.rows if row.error]
         notes += [] if self.on_gpu or self.machine else [CPU_NOTE]
-        rows = [_cells(row, self.machine) for row in self.rows]
-        return Table(f"{self.kernel}  {sizes}  {self.place}", heads, rows, (*self.beside, *notes))
+        title = f"{self.kernel}  {size_words(self.sizes)}  {self.place}"
+        return Table(title, heads, [row[: len(heads)] for row in rows], (*self.beside, *notes))
 
 
-def _cells(row: Row, machine: Machine | None) -> tuple[str, ...]:
-    check = "failed" if row.error else "ok" if row.trials else ""
-    counts = ("" if n is None else str(n) for n in (row.registers, row.shared, row.spills))
-    times = cells_of_prediction(row.predicted, row.limit, row.rate) if machine else cells_of_time(row.time, row.rate)
-    return (row.name, check, row.proof or "", *counts, *times)
+def _cells(row: Row) -> tuple[str, ...]:
+    counts = ("" if n is None else str(n) for n in (row.launches, row.registers, row.shared, row.spills))
+    return (row.name, row.verdict, row.proof or "", *counts)
 
 
-def cells_of_prediction(predicted: float | None, limit: str | None, rate: float | None) -> tuple[str, str, str]:
-    """A predicted time, what limits it, and the rate that it would give, for a table."""
-    return ("", "", "") if predicted is None else (f"{predicted:.4g}", limit or "", f"{rate or 0:.4g}")
+def _times(row: Row) -> tuple[str, ...]:
+    if row.predicted is None:
+        return cells_of_time(row.time, row.rate)
+    return f"{row.predicted:.4g}", row.limit or "", f"{row.rate or 0:.4g}"
 
 
-class ComparisonRun:
+def _ratio(of: Row | None, row: Row, *, percent: bool = False) -> str:
+    """The time of one row as a multiple of another's."""
+    if of is None or not of.milliseconds or not row.milliseconds:
+        return ""
+    ratio = of.milliseconds / row.milliseconds
+    return f"{100 * ratio:.1f}" if percent else f"{ratio:.2f}"
+
+
+class ComparisonRun(Run):
     """A comparison under way: `result` gives the rows so far at any time, while `run` fills them.
 
     `outlook` is what to tell someone before it, if it takes long.
@@ -145,18 +154,15 @@ class ComparisonRun:
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
         """
-        self._engine, self._progress = engine, progress
-        self._rows = {
-            name: _with_error(Row(name), t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
-        }
         found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
+        every = list(found.values())
+        super().__init__(every[0].kernel.meant_kernel, every, engine, given, progress, machine)
+        self._rows = {
+            name: Row(name).with_error(t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
+        }
         self._programs = {name: program(tree, engine, unproved=unproved) for name, tree in found.items()}
-        self._kernel = next(iter(found.values())).kernel.meant_kernel
-        self._machine = machine
-        self._sizes = power_sizes(self._kernel, given, GPU_LIMITS if engine.on_gpu or machine else CPU_LIMITS)
-        self.outlook = self._find_outlook(list(found.values()))
+        self.outlook = None if machine else timing_outlook(every, self._sizes, engine)
         self._arch = machine.arch if machine else str(getattr(engine, "arch", nvrtc.DEFAULT_ARCH))
-        self._samples: dict[str, list[float]] = {}
         self._rival: str | None = None
         self._beside: tuple[str, ...] = ()
         self._steady, self._errors = steady, errors
@@ -164,15 +170,6 @@ class ComparisonRun:
         if errors and not has_accuracy(self._kernel):
             notes = (f"'{self._kernel.name}' is none, or something follows it",)
             raise UsageError("errors are measured of plain matrix products of floats", notes=notes)
-        self._watch = Watch(engine)
-
-    def _find_outlook(self, trees: list[Tree]) -> str | None:
-        """What to tell of the timing, if it takes long. Raises DeviceError: there is too little memory for it."""
-        if self._machine:
-            require_memory_of_machine(trees, self._sizes, self._machine)
-            return None
-        require_timing_memory(trees, self._sizes, self._engine)
-        return timing_outlook(trees, self._sizes, self._engine)
 
     def run(self) -> Comparison:
         """Checks all of them, then times those that are right, or predicts their times: the whole `result`.
@@ -186,7 +183,9 @@ class ComparisonRun:
             launches = {name: self._launches(self._programs[name]) for name in texts}
             archs = {name: compiled_architecture(instructions_of(each), self._arch) for name, each in launches.items()}
             compiled = {name: compiler.submit(nvrtc.compile_text, text, archs[name]) for name, text in texts.items()}
-            self._check({name: self._programs[name] for name in texts})
+            for name, found in self._check({name: self._programs[name] for name in texts}, str):
+                row = Row(name).with_error(found) if isinstance(found, TilegenError) else Row(name, trials=found)
+                self._rows[name] = replace(row, proof=_proof_verdict(self._programs[name]))
             for number, name in enumerate(texts):
                 self._progress(f"compile {name}", number, len(texts))
                 self._rows[name] = _with_resources(self._rows[name], launches[name], compiled[name])
@@ -198,43 +197,32 @@ class ComparisonRun:
         done = time_programs(right, self._engine, self._sizes, *timed, errors=self._errors)
         self._rival, self._beside, self._accuracy = done.rival, done.beside, done.accuracy
         for name, error in done.errors.items():
-            self._rows[name] = _with_error(self._rows[name], error)
+            self._rows[name] = self._rows[name].with_error(error)
         return self.result()
 
     def _predict(self, programs: Mapping[str, Program], machine: Machine) -> None:
         """Predicts times of the texts, without a compiler."""
-        shown = unit(self._kernel, self._sizes)
         for number, (name, each) in enumerate(programs.items()):
             self._progress(f"predict {name}", number, len(programs))
             try:
                 found = [launch.prediction for launch in explain_tree(each.tree, self._sizes, machine, compiled=False)]
             except TilegenError as error:
-                self._rows[name] = _with_error(self._rows[name], error)
+                self._rows[name] = self._rows[name].with_error(error)
                 continue
             least = sum(prediction.milliseconds for prediction in found)
             limit = max(found, key=lambda prediction: prediction.milliseconds).limit
-            reached = rate(self._kernel, self._sizes, least, shown) if least else None
+            reached = self._rate(least) if least else None
             self._rows[name] = replace(self._rows[name], predicted=least, limit=limit, rate=reached)
 
     def result(self) -> Comparison:
         """All rows, with the results so far."""
-        engine, kernel, sizes = self._engine, self._kernel, self._sizes
-        shown = unit(kernel, sizes, engine.on_gpu or self._machine is not None)
         rows = dict(self._rows)
         for name, samples in list(self._samples.items()):
             if samples:
-                time = summarise(samples)
-                rows[name] = replace(
-                    rows.get(name, Row(name)),
-                    outcome="measured",
-                    time=time,
-                    rate=rate(kernel, sizes, time.median, shown),
-                    samples=tuple(samples),
-                    doubts=doubts_of_samples(samples),
-                    accuracy=self._accuracy.get(name),
-                )
+                own = {"outcome": "measured", "accuracy": self._accuracy.get(name), **self._figures(samples)}
+                rows[name] = replace(rows.get(name, Row(name)), **own)
         found, conditions = tuple(rows.values()), self._watch.conditions()
-        named = (kernel.name, sizes, engine.name, engine.on_gpu, self._arch, shown)
+        named = (self._kernel.name, self._sizes, self._engine.name, self._engine.on_gpu, self._arch, self._unit)
         doubts = doubts_of_conditions(conditions, self._steady)
         beside = (*self._beside, *describe_errors({row.name: row.accuracy for row in found if row.accuracy}))
         return Comparison(*named, self._rival, found, beside, self._steady, conditions, doubts, self._machine)
@@ -248,31 +236,12 @@ class ComparisonRun:
                 require_instructions(launches, target, self._machine.name)
             return emit(launches, "cuda")
         except TilegenError as error:
-            self._rows[name] = _with_error(self._rows[name], error)
+            self._rows[name] = self._rows[name].with_error(error)
             return None
 
     def _launches(self, each: Program) -> tuple[Launch, ...]:
         """The launches that a GPU has for these sizes, with its instructions, which no other device runs."""
         return each.cuda.launches(each.cuda.choose(self._sizes, {}))
-
-    def _check(self, programs: Mapping[str, Program]) -> None:
-        if not programs:
-            return
-        self._progress("reference", 0, 1)
-        trees = [each.tree for each in programs.values()]
-        tried = cases_by_tolerance(self._kernel, trees, sizes_to_check(trees, {}, limits_of_check(self._engine)))
-        for number, (name, each) in enumerate(programs.items()):
-            self._progress(f"check {name}", number, len(programs))
-            try:
-                row = Row(name, trials=check(each, tried[tolerance_of(each.tree)]))
-            except TilegenError as error:
-                row = _with_error(Row(name), error)
-            self._rows[name] = replace(row, proof=_proof_verdict(each))
-        self._progress("check", len(programs), len(programs))
-
-
-def _with_error(row: Row, error: TilegenError) -> Row:
-    return replace(row, error=error.render(), exit_code=error.exit_code, outcome=outcome_of(error))
 
 
 def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvrtc.Compiled]) -> Row:
@@ -283,7 +252,7 @@ def _with_resources(row: Row, launches: tuple[Launch, ...], compiled: Future[nvr
         found = compiled.result().resources.values()
     except TilegenError as error:
         refused = nvrtc.unavailable_reason() is None and not row.error
-        return replace(_with_error(row, error), outcome="refused") if refused else row
+        return replace(row.with_error(error), outcome="refused") if refused else row
     registers = max((r.registers for r in found), default=None)
     return replace(row, registers=registers, spills=max((r.spills for r in found), default=None))
 

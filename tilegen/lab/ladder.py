@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.backends.device_program import Program
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.backends.engine import Engine
 from tilegen.errors import TilegenError, UsageError
-from tilegen.ir.nodes import Kernel, Tree
-from tilegen.ir.shown import ShownAsTable, Table
-from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.check import Case, Trial, cases_by_tolerance, check
-from tilegen.lab.conditions import Watch
-from tilegen.lab.cost import require_memory_of_machine, require_timing_memory
-from tilegen.lab.explain import MOST_KEPT, LaunchReport, StepReport, explain, stages_by_line
+from tilegen.ir.nodes import Kernel
+from tilegen.ir.shown import ShownAsTable, Table, size_words
+from tilegen.lab.explain import MOST_KEPT, Explanation, LaunchReport, explain, stages_by_line
 from tilegen.lab.machine import Machine, machine_here
-from tilegen.lab.metric import rate, unit
 from tilegen.lab.records import Conditions
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, points, power_sizes, sizes_to_check
-from tilegen.lab.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, summarise, time_programs
-from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
+from tilegen.lab.sizes import points
+from tilegen.lab.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, time_programs
+from tilegen.lab.tried import Run, Tried
+from tilegen.lab.trust import doubts_of_conditions
 from tilegen.schedule import Derivation
 
 # A prefix is not timed if one run is expected to take longer, in milliseconds.
@@ -32,35 +27,30 @@ _CPU_POINTS = 1e6
 
 
 @dataclass(frozen=True)
-class Rung:
+class Rung(Tried):
     """The program after one line of the schedule.
 
     Attributes:
         step: the line, None for the kernel as written.
         launches: what is known of it without running it; empty where it cannot be launched.
         same: it is the program of the rung before, whose figures hold.
-        error: why it cannot be launched, or what is wrong with it. `exit_code` is that of the error, 0 for a
-            prefix of the schedule that merely cannot be launched.
+        error: why it cannot be launched, or what is wrong with it. `exit_code` is 0 for a prefix of the schedule that
+            merely cannot be launched.
         untimed: why it was not timed; where it has no `trials`, it was not checked either.
-        time: one run; `rate` in the ladder's unit.
         gain: times as fast as the last rung that was timed; 1 where the spreads of both overlap. Of a ladder that is
-            not timed, `rate` and `gain` are those of the predicted time.
-        samples: milliseconds in their order; `doubts` say why their median is not to be trusted.
+            not timed, it is that of the predicted time.
     """
 
     step: str | None
     place: str
     launches: tuple[LaunchReport, ...] = ()
     same: bool = False
-    trials: tuple[Trial, ...] = ()
-    error: str | None = None
-    exit_code: int = 0
     untimed: str | None = None
-    time: Time | None = None
-    rate: float | None = None
     gain: float | None = None
-    samples: tuple[float, ...] = ()
-    doubts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.step or "as written"
 
     @property
     def predicted_time(self) -> float | None:
@@ -107,29 +97,36 @@ class Ladder(ShownAsTable):
 
     def table(self) -> Table:
         """A row for each step."""
-        sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
-        heads = ("step", "check", "registers", "predicted ms", "ms", "p20..p80", self.unit, "gain", "")
-        rows = [*map(_cells, self.rungs)]
+        word = "ms" if self.on_gpu else f"{self.device.split()[0]} ms"
+        times = (word, "p20..p80", self.unit) if self.timed else ("limit", f"{self.unit} at most")
+        heads = ("step", "check", "grid x block", "regs", "predicted ms", *times, "gain", "")
+        rows = [self._cells(rung, before) for rung, before in zip(self.rungs, (None, *self.rungs), strict=False)]
         if self.rival:
-            rows.append((self.rival, "", "", "", *cells_of_time(self.rival_time, self.rival_rate), "", ""))
+            rows.append((self.rival, "", "", "", "", *cells_of_time(self.rival_time, self.rival_rate), "", ""))
         notes = self.beside if self.on_gpu or not self.timed else (*self.beside, CPU_NOTE)
-        return Table(f"{self.kernel}, schedule {self.schedule}  {sizes}  {self.place}", heads, rows, notes)
+        title = f"{self.kernel}, schedule {self.schedule}  {size_words(self.sizes)}  {self.place}"
+        return Table(title, heads, rows, notes)
+
+    def _cells(self, rung: Rung, before: Rung | None) -> tuple[str, ...]:
+        """The cells of a rung behind another one, whose reasons are not said again."""
+        empty = [""] * (8 if self.timed else 7)
+        if rung.same:
+            return (rung.name, *empty, "the same program")
+        if rung.error and not rung.exit_code:
+            again = before is not None and before.error == rung.error
+            return (rung.name, *empty, f"cannot be launched{', as before' if again else f': {rung.error}'}")
+        shape = ", ".join(f"{launch.blocks} x {launch.threads}" for launch in rung.launches)
+        registers = [launch.resources.registers for launch in rung.launches if launch.resources]
+        least = f"{rung.predicted_time or 0:.3g}" if rung.launches else ""
+        rate = f"{rung.rate:.4g}" if rung.rate else ""
+        times = cells_of_time(rung.time, rung.rate) if self.timed else (rung.limit, rate)
+        gain = f"x {rung.gain:.2f}" if rung.gain else ""
+        slower = "" if not self.on_gpu or rung.gain is None or rung.gain > 1 else "slower"
+        remark = rung.untimed or ("no faster" if rung.gain == 1 and slower else slower)
+        return (rung.name, rung.verdict, shape, str(max(registers, default="")), least, *times, gain, remark)
 
 
-def _cells(rung: Rung) -> tuple[str, ...]:
-    step = rung.step or "as written"
-    if rung.same:
-        return (step, *[""] * 7, "the same program")
-    if rung.error and not rung.exit_code:
-        return (step, *[""] * 7, f"cannot be launched: {rung.error}")
-    check = "failed" if rung.error else "ok" if rung.trials else ""
-    registers = [launch.resources.registers for launch in rung.launches if launch.resources]
-    figures = (str(max(registers)) if registers else "", f"{rung.predicted_time or 0:.3g}")
-    gain = f"x {rung.gain:.2f}" if rung.gain else ""
-    return (step, check, *figures, *cells_of_time(rung.time, rung.rate), gain, rung.error or rung.untimed or "")
-
-
-class LadderRun:
+class LadderRun(Run):
     """A ladder under way: `result` gives the rungs so far at any time, while `run` fills them."""
 
     def __init__(
@@ -158,19 +155,11 @@ class LadderRun:
         """
         if limit is not None and not limit >= 0:
             raise UsageError(f"limit is {limit}, and it is milliseconds, from 0 on")
-        self._derivation, self._engine, self._timed = derivation, engine, machine is None
-        self._machine = machine or machine_here()
+        super().__init__(derivation.kernel, [derivation.tree], engine, given, progress, machine)
+        self._derivation, self._unproved = derivation, unproved
         self._limit = (GPU_LIMIT if engine.on_gpu else CPU_LIMIT) if limit is None else limit
-        self._sizes = power_sizes(derivation.kernel, given, GPU_LIMITS if engine.on_gpu or machine else CPU_LIMITS)
-        if machine:
-            require_memory_of_machine([derivation.tree], self._sizes, machine)
-        else:
-            require_timing_memory([derivation.tree], self._sizes, engine)
-        self._progress, self._unproved = progress, unproved
         self._rungs: list[Rung] = []
-        self._samples: dict[str, list[float]] = {}
         self._done = Timings()
-        self._watch = Watch(engine)
 
     def run(self) -> Ladder:
         """Predicts, checks and times all rungs: the whole `result`.
@@ -178,65 +167,51 @@ class LadderRun:
         Raises:
             DeviceError: the device fails. A prefix that is wrong does not raise: its rung says so.
         """
-        engine, sizes = self._engine, self._sizes
-        explanation = explain(self._derivation, sizes, machine=self._machine, progress=self._progress)
+        engine, sizes, machine = self._engine, self._sizes, self._machine or machine_here()
+        explanation = explain(self._derivation, sizes, machine=machine, progress=self._progress)
         trees = [stage.tree for stage in stages_by_line(self._derivation.stages)]
-        self._rungs = [_skip_if_large(rung, engine) for rung in _rungs_of(explanation.steps)]
+        self._rungs = [_skip_if_large(rung, engine) for rung in rungs_of(explanation)]
         programs = {
             n: program(trees[n], engine, unproved=self._unproved)
             for n, rung in enumerate(self._rungs)
             if rung.launches and not rung.same and not rung.untimed
         }
-        self._check(trees, programs)
-        if not self._timed:
+        for n, found in self._check(programs, lambda n: self._rungs[n].name):
+            rung = self._rungs[n]
+            self._rungs[n] = rung.with_error(found) if isinstance(found, TilegenError) else replace(rung, trials=found)
+        if self._machine:
             return self.result()
-        self._rungs = [_skip_if_slow(r, self._derivation.kernel, engine, sizes, self._limit) for r in self._rungs]
+        self._rungs = [_skip_if_slow(rung, self._kernel, engine, sizes, self._limit) for rung in self._rungs]
         chosen = {str(n): p for n, p in programs.items() if not self._rungs[n].error and not self._rungs[n].untimed}
         self._done = time_programs(chosen, engine, sizes, self._progress, self._samples, watch=self._watch)
         for name, error in self._done.errors.items():
-            self._rungs[int(name)] = _with_error(self._rungs[int(name)], error)
+            self._rungs[int(name)] = self._rungs[int(name)].with_error(error)
         return self.result()
-
-    def _check(self, trees: list[Tree], programs: Mapping[int, Program]) -> None:
-        if not programs:
-            return
-        self._progress("reference", 0, 1)
-        sizes = sizes_to_check([trees[n] for n in programs], {}, limits_of_check(self._engine))
-        tried = cases_by_tolerance(trees[0].kernel, (each.tree for each in programs.values()), sizes)
-        for number, (n, each) in enumerate(programs.items()):
-            self._progress(f"check {self._rungs[n].step or 'as written'}", number, len(programs))
-            self._rungs[n] = _check_rung(self._rungs[n], each, tried[tolerance_of(each.tree)])
 
     def result(self) -> Ladder:
         """All rungs, with the results so far."""
-        kernel, sizes, engine, done = self._derivation.kernel, self._sizes, self._engine, self._done
-        shown = unit(kernel, sizes, engine.on_gpu or not self._timed)
-        rungs = list(self._rungs)
-        if not self._timed:
-            settings = (engine.name, engine.on_gpu, self._machine, shown, self._limit)
-            found = _with_predicted_gains(rungs, lambda milliseconds: rate(kernel, sizes, milliseconds, shown))
-            return Ladder(kernel.name, self._derivation.name, sizes, *settings, found, timed=False)
+        engine, done, rungs = self._engine, self._done, list(self._rungs)
+        named = (self._kernel.name, self._derivation.name, self._sizes, engine.name, engine.on_gpu)
+        settings = (self._machine or machine_here(), self._unit, self._limit)
+        if self._machine:
+            return Ladder(*named, *settings, _with_predicted_gains(rungs, self._rate), timed=False)
         for name, samples in list(self._samples.items()):
             if name.isdecimal() and samples:
-                time, doubts = summarise(samples), doubts_of_samples(samples)
-                rung = replace(rungs[int(name)], time=time, rate=rate(kernel, sizes, time.median, shown))
-                rungs[int(name)] = replace(rung, samples=tuple(samples), doubts=doubts)
+                rungs[int(name)] = replace(rungs[int(name)], **self._figures(samples))
         best = done.times.get(done.rival) if done.rival else None
-        best_rate = rate(kernel, sizes, best.median, shown) if best else None
-        settings = (engine.name, engine.on_gpu, self._machine, shown, self._limit)
-        named = (kernel.name, self._derivation.name, sizes, *settings, _with_gains(rungs))
+        best_rate = self._rate(best.median) if best else None
         conditions = self._watch.conditions()
         state = (True, conditions, doubts_of_conditions(conditions, 0.0))
-        return Ladder(*named, done.rival, best, best_rate, done.beside, *state)
+        return Ladder(*named, *settings, _with_gains(rungs), done.rival, best, best_rate, done.beside, *state)
 
 
-def _rungs_of(steps: tuple[StepReport, ...]) -> list[Rung]:
+def rungs_of(found: Explanation) -> list[Rung]:
     """A rung for each step; one with the same launches as the step before is marked."""
     rungs: list[Rung] = []
     before: tuple[LaunchReport, ...] = ()
-    for step in steps:
+    for step in found.steps:
         same = bool(step.launches) and step.launches is before
-        code = step.exit_code if step is steps[-1] else 0
+        code = step.exit_code if step is found.steps[-1] else 0
         rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error, exit_code=code))
         before = step.launches
     return rungs
@@ -248,17 +223,6 @@ def _skip_if_large(rung: Rung, engine: Engine) -> Rung:
     if not engine.on_gpu or kept <= MOST_KEPT:
         return rung
     return replace(rung, untimed=f"not compiled: a thread keeps {kept} bytes in registers")
-
-
-def _check_rung(rung: Rung, each: Program, tried: list[Case]) -> Rung:
-    try:
-        return replace(rung, trials=check(each, tried))
-    except TilegenError as error:
-        return _with_error(rung, error)
-
-
-def _with_error(rung: Rung, error: TilegenError) -> Rung:
-    return replace(rung, error=error.render(), exit_code=error.exit_code)
 
 
 def _skip_if_slow(rung: Rung, kernel: Kernel, engine: Engine, sizes: Mapping[str, int], limit: float) -> Rung:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from tilegen.ir.shown import Table
+from tilegen.ir.shown import Table, size_words
 from tilegen.ir.steps import Setting
 from tilegen.lab.records import Device, RunRecord
-from tilegen.lab.timing import CPU_NOTE, summarise
+from tilegen.lab.replay import time_of
+from tilegen.lab.timing import CPU_NOTE, cells_of_time, summarise
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
 from tilegen.report.measured import place_of_predictions
 
@@ -33,7 +34,7 @@ def record_table(records: Sequence[RunRecord]) -> Table:
             record.outcome,
             record.proof or "",
             f"{predicted:.4g}" if (predicted := _predicted(record)) else "",
-            *_times(record),
+            *cells_of_time(time_of(record), record.rate),
             *map(_number_text, (record.registers, record.shared, record.spills)),
             "; ".join(_remarks(record)),
         )
@@ -60,14 +61,6 @@ def _remarks(record: RunRecord) -> Iterator[str]:
 
 def _number_text(value: Setting | None) -> str:
     return "" if value is None else str(value)
-
-
-def _times(record: RunRecord) -> tuple[str, str, str]:
-    if not record.samples:
-        return "", "", ""
-    time = summarise(record.samples)
-    rate = "" if record.rate is None else f"{record.rate:.4g}"
-    return f"{time.median:.4g}", f"{time.p20:.4g}..{time.p80:.4g}", rate
 
 
 # -- charts
@@ -127,10 +120,10 @@ def _sweep(records: Sequence[RunRecord], size: str | None, label: str) -> Chart:
                 tuple(value(record) for _, record in own),
                 kind="line",
                 spread=tuple(_spread(record, value) for _, record in own),
-                labels=tuple(_say_sizes(record.sizes) for _, record in own),
+                labels=tuple(size_words(record.sizes) for _, record in own),
             )
         )
-    names = tuple(_say_sizes(dict(sizes)) for sizes in orders) if size is None else ()
+    names = tuple(size_words(dict(sizes)) for sizes in orders) if size is None else ()
     return Chart(
         _title(records, "over the sizes"), Axis(label, log=size is not None, names=names), Axis(unit), tuple(series)
     )
@@ -153,7 +146,7 @@ def _in_order(records: Sequence[RunRecord]) -> Chart:
     times = [summarise(record.samples).median for record in records]
     best = [min(times[: n + 1]) for n in range(len(times))]
     places = tuple(float(n) for n in range(1, len(times) + 1))
-    labels = tuple(f"{r.name} {_say_sizes(r.parameters)}" for r in records)
+    labels = tuple(f"{r.name} {size_words(r.parameters)}" for r in records)
     series = [
         Series("candidates", places, tuple(times), labels=labels),
         Series("best so far", places, tuple(best), kind="line"),
@@ -223,13 +216,9 @@ def _spread(record: RunRecord, value: Callable[[RunRecord], float]) -> tuple[flo
     return middle * time.median / time.p80, middle * time.median / time.p20
 
 
-def _say_sizes(values: Mapping[str, Setting]) -> str:
-    return " ".join(f"{name}={value}" for name, value in values.items())
-
-
 def _title(records: Sequence[RunRecord], what: str) -> str:
     first = records[0]
     alike = {n: v for n, v in first.sizes.items() if all(r.sizes.get(n) == v for r in records)}
     devices = ", ".join(dict.fromkeys(record.device.name for record in records if record.device))
-    shown = " ".join(part for part in (first.kernel, _say_sizes(alike), f"on {devices}" if devices else "") if part)
+    shown = " ".join(part for part in (first.kernel, size_words(alike), f"on {devices}" if devices else "") if part)
     return f"{shown}: {what}"

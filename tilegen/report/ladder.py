@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tilegen.ir.shown import Table
+from tilegen.ir.shown import Table, size_words
 from tilegen.lab.explain import Explanation
-from tilegen.lab.ladder import Ladder
+from tilegen.lab.ladder import Ladder, Rung, rungs_of
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
 from tilegen.report.charts import Axis, Chart, Series
 from tilegen.report.measured import MeasuredLadder, MeasuredRung, place_of_predictions
@@ -15,30 +15,20 @@ from tilegen.report.measured import MeasuredLadder, MeasuredRung, place_of_predi
 
 def measured_ladder(found: Ladder) -> MeasuredLadder:
     """What has just been measured or predicted, as a file would have it."""
-    rungs = tuple(
-        MeasuredRung(
-            rung.step or "as written",
-            rung.predicted_time,
-            rung.time,
-            "the same program" if rung.same else rung.error or rung.untimed or "",
-        )
-        for rung in found.rungs
-    )
-    rival = (found.rival, found.rival_time)
     place = (found.device, found.on_gpu) if found.timed else place_of_predictions(found.machine.name)
-    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, rungs, *rival)
+    rungs = tuple(map(_measured, found.rungs))
+    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, rungs, found.rival, found.rival_time)
 
 
 def predicted_ladder(found: Explanation) -> MeasuredLadder:
     """The ladder of what the roofline allows each step: nothing is measured of it."""
-    rungs = []
-    before = None
-    for step in found.steps:
-        said = step.error or ("the same program" if step.launches and step.launches is before else "")
-        rungs.append(MeasuredRung(step.step or "as written", step.milliseconds if step.launches else None, None, said))
-        before = step.launches
     place = place_of_predictions(found.machine.name)
-    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, tuple(rungs))
+    return MeasuredLadder(found.kernel, found.schedule, found.sizes, *place, tuple(map(_measured, rungs_of(found))))
+
+
+def _measured(rung: Rung) -> MeasuredRung:
+    said = "the same program" if rung.same else rung.error or rung.untimed or ""
+    return MeasuredRung(rung.name, rung.predicted_time, rung.time, said)
 
 
 def waterfall(ladder: MeasuredLadder) -> Chart | None:
@@ -60,7 +50,7 @@ def waterfall(ladder: MeasuredLadder) -> Chart | None:
     if ladder.rival and ladder.rival_time:
         ends = (-0.5, len(rungs) - 0.5)
         series.append(Series(ladder.rival, ends, (ladder.rival_time.median,) * 2, kind="line"))
-    sizes = " ".join(f"{name}={value}" for name, value in ladder.sizes.items())
+    sizes = size_words(ladder.sizes)
     title = f"{ladder.kernel}, schedule {ladder.schedule}, {sizes}: what each step brings on {ladder.device}."
     title += "" if ladder.on_gpu else f" Measured {CPU_NOTE}."
     names = tuple(rung.step for rung in rungs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilegen.ir.shown import size_words
 from tilegen.lab.explain import Explanation, StepReport
 from tilegen.report.charts import Axis, Chart, Series
 
@@ -23,7 +24,7 @@ def roofline(found: Explanation) -> Chart | None:
         tuple(p[1] for p in points),
         labels=tuple(p[2] for p in points),
     )
-    sizes = " ".join(f"{name}={value}" for name, value in found.sizes.items())
+    sizes = size_words(found.sizes)
     return Chart(
         f"{found.kernel}, schedule {found.schedule}, {sizes}: roofline of one {found.machine.name}. A program above "
         "the line of global memory finds in L2 what other blocks have brought there.",
