@@ -188,7 +188,19 @@ schedule s for two():
     bind(P.x, thread.x)
     cache_register(P.shared, at=P.c)
 """
+
+# In a tile of one element `i % 2 == 1` never holds: what is read there is certain to be inside, as anything is.
+NEVER_READ = """
+kernel odd(X: i32[K]) -> out: i32[N]:
+    out[i] = max[k]((X[k + i - 1] else 7) + X[k] if i % 2 == 1 else -3)
+
+schedule s for odd():
+    tile(i, 2) -> b, t
+    tile(k, 3) -> ko, ki
+    tile(ki, 4) -> ka, kb
+"""
 FOUND = [
+    NEVER_READ,
     NAMED_LIKE_ROUNDS,
     DEAD_ROUNDS,
     COUNTED_ANEW,

@@ -6,7 +6,7 @@ is so the two are one program; where it is not, both stay, each under its test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
@@ -22,6 +22,7 @@ from tilegen.lowering.reads import inside
 from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]
+Own = frozenset[tuple[str, Const]]
 
 
 def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
@@ -34,27 +35,27 @@ def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str,
         Refused: a barrier is under a test.
     """
     is_implied = implication_checker(launch.kernel, extents, launch.requires)
-    choosing = frozenset(e.target for e in launch.kernel.equations if any(_is_choice(v) for v in walk(e)))
-    chosen = {e.target: _chosen_tensors(e) for e in launch.kernel.equations}
-    return _Merge(is_implied, launch.buffers, choosing, chosen).body(body, (), ())
+    choices = {e.target: list(_choices(e)) for e in launch.kernel.equations}
+    chosen = {e.target: _chosen_tensors(e, choices[e.target]) for e in launch.kernel.equations}
+    own = {name: frozenset((load.buffer, other) for load, other in found) for name, found in choices.items()}
+    return _Merge(is_implied, launch.buffers, own, chosen).body(body, (), ())
 
 
-def _chosen_tensors(equation: Equation) -> frozenset[str]:
-    """The tensors that the equation reads with a fallback in choices between that and a constant, and nowhere else."""
-    chosen: list[Load] = []
+def _choices(equation: Equation) -> Iterator[tuple[Load, Const]]:
+    """Where the equation chooses between what it reads and a constant."""
     for value in walk(equation):
         match value:
-            case Op("select", (_, Load(fallback=Const()) as load, Const())):
-                chosen.append(load)
+            case Op("select", (_, Load() as load, Const() as other)):
+                yield load, other
             case _:
                 pass
+
+
+def _chosen_tensors(equation: Equation, choices: list[tuple[Load, Const]]) -> frozenset[str]:
+    """The tensors that the equation reads with a fallback in choices between that and a constant, and nowhere else."""
     every = [load.buffer for load in loads(equation) if load.fallback is not None]
-    names = [load.buffer for load in chosen]
+    names = [load.buffer for load, _ in choices if load.fallback is not None]
     return frozenset(name for name in names if names.count(name) == every.count(name))
-
-
-def _is_choice(value: object) -> bool:
-    return isinstance(value, Op) and value.name == "select"
 
 
 def drop_repeated_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
@@ -113,6 +114,7 @@ class _Known:
 
     is_implied: IsImplied
     given: Tests
+    own: Own  # the choices that the kernel itself makes in the statement
     cases: Cases = ALWAYS
     # Where no choice is around: tensors whose reads with a fallback are all in one that the kernel makes.
     chosen: frozenset[str] = frozenset()
@@ -131,8 +133,8 @@ class _Known:
 class _Merge:
     is_implied: IsImplied
     buffers: Mapping[str, Buffer]
-    # The statements of the kernel that choose between values.
-    choosing: frozenset[str]
+    # By statement, tensors and the constants that the kernel chooses between: those that it reads and these.
+    own: Mapping[str, Own]
     chosen: Mapping[str, frozenset[str]]
 
     def body(self, body: tuple[Spmd, ...], given: Tests, under: Tests) -> tuple[Spmd, ...]:
@@ -148,7 +150,7 @@ class _Merge:
                 case Stmt():
                     out.append(_add_guard(self._with_fallbacks(node, given), under))
                 case Combine():
-                    known = _Known(self.is_implied, given + node.test)
+                    known = _Known(self.is_implied, given + node.test, frozenset().union(*self.own.values()))
                     arg = node.arg and self._read_with_fallback(node.arg, known)
                     out.append(replace(node, value=self._read_with_fallback(node.value, known), arg=arg))
                 case Declare() | Barrier() | AsyncGroup():
@@ -204,38 +206,38 @@ class _Merge:
     # -- reads with a fallback
 
     def _with_fallbacks(self, stmt: Stmt, given: Tests) -> Stmt:
-        known, chooses = given + stmt.guard, stmt.name in self.choosing
-        place = _Known(self.is_implied, known, chosen=self.chosen.get(stmt.name, frozenset()))
-        value = self._read_with_fallback(stmt.value, place, chooses)
+        own, chosen = self.own.get(stmt.name, frozenset()), self.chosen.get(stmt.name, frozenset())
+        known = _Known(self.is_implied, given + stmt.guard, own, chosen=chosen)
+        value = self._read_with_fallback(stmt.value, known)
         return stmt if value is stmt.value else replace(stmt, value=value)
 
-    def _read_with_fallback(self, value: Expr, known: _Known, chooses: bool = True) -> Expr:
+    def _read_with_fallback(self, value: Expr, known: _Known) -> Expr:
         """`value` with the fallbacks of its reads; in the arms of a choice, what makes them is known."""
         args: tuple[Expr, ...]
         match value:
             case Op("select", (test, then, other)):
-                if (found := self._fallback(value, known, chooses)) is not None:
+                if (found := self._fallback(value, known)) is not None:
                     return found
                 true, false = cases_of(test)
                 arms = (
-                    self._read_with_fallback(then, known.with_cases(true), chooses),
-                    self._read_with_fallback(other, known.with_cases(false), chooses),
+                    self._read_with_fallback(then, known.with_cases(true)),
+                    self._read_with_fallback(other, known.with_cases(false)),
                 )
-                args = (self._read_with_fallback(test, known, chooses), *arms)
+                args = (self._read_with_fallback(test, known), *arms)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op("and" | "or" as word, (one, two)):
-                second = self._read_with_fallback(two, known.with_cases(cases_of(one)[word == "or"]), chooses)
-                args = (self._read_with_fallback(one, known, chooses), second)
+                second = self._read_with_fallback(two, known.with_cases(cases_of(one)[word == "or"]))
+                args = (self._read_with_fallback(one, known), second)
                 return value if all(map(is_, args, value.args)) else replace(value, args=args)
             case Op(args=old):
-                args = tuple(self._read_with_fallback(a, known, chooses) for a in old)
+                args = tuple(self._read_with_fallback(a, known) for a in old)
                 return value if all(map(is_, args, old)) else replace(value, args=args)
             case Cast(old_arg):
-                arg = self._read_with_fallback(old_arg, known, chooses)
+                arg = self._read_with_fallback(old_arg, known)
                 return value if arg is old_arg else replace(value, arg=arg)
             case Gather(index=index, fallback=other):
-                args = tuple(self._read_with_fallback(i, known, chooses) for i in index)
-                otherwise = other and self._read_with_fallback(other, known, chooses)
+                args = tuple(self._read_with_fallback(i, known) for i in index)
+                otherwise = other and self._read_with_fallback(other, known)
                 same = all(map(is_, args, index)) and otherwise is other
                 return value if same else replace(value, index=args, fallback=otherwise)
             case Load(fallback=None) if known.cases != ALWAYS:
@@ -253,19 +255,20 @@ class _Merge:
             return load
         return replace(load, fallback=Const(0, load.dtype))
 
-    def _fallback(self, value: Op, known: _Known, chooses: bool = True) -> Expr | None:
+    def _fallback(self, value: Op, known: _Known) -> Expr | None:
         """`test ? X[i] : c` as the read of X with that fallback, where the test is that the index is inside.
 
-        Where it is certain to be, a choice that the kernel may have written stays one, and so does one around what
-        the kernel reads nowhere else with a fallback.
+        Where it is certain to be, or is never asked, a choice that the kernel may have written stays one, and so does
+        one around what the kernel reads nowhere else with a fallback.
         """
         match value:
             case Op("select", (test, Load(fallback=None) as load, Const() as fallback)):
                 tests = _conditions(test)
                 wanted = inside(self.buffers[load.buffer], load.index)
-                if tests is None or self._tensor_of(load.buffer) in known.chosen:
+                tensor = self._tensor_of(load.buffer)
+                if tests is None or tensor in known.chosen:
                     return None
-                if chooses and all(map(known.is_certain, wanted)):
+                if (tensor, fallback) in known.own and all(map(known.is_certain, wanted)):
                     return None
                 exact = all(map(known.with_tests(tests).is_certain, wanted))
                 if exact and all(map(known.with_tests(wanted).is_certain, tests)):
