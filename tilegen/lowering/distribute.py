@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -237,14 +237,10 @@ def _loop_values(element: Affine, nest: list[Loop], known: Mapping[str, int]) ->
 
 def _in_coordinates(values: dict[str, Affine], block: Block, known: Mapping[str, int]) -> dict[str, Affine]:
     """`values` in the thread's coordinates where that needs no division, as for a tile as wide as the block."""
-    if not _has_division(values.values()):
+    if not any(any(v.divisions()) for v in values.values()):
         return values
     plain = {name: simplify(v.substitute({block.tid: block.flat}), known) for name, v in values.items()}
-    return values if _has_division(plain.values()) else plain
-
-
-def _has_division(values: Iterable[Affine]) -> bool:
-    return any(not isinstance(atom, str) for value in values for atom, _ in value.terms)
+    return values if any(any(v.divisions()) for v in plain.values()) else plain
 
 
 def _cooperative_chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:

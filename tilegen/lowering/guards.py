@@ -22,6 +22,7 @@ from tilegen.lowering.program import (
     VectorStore,
     nodes,
     with_body,
+    with_lists,
 )
 
 Tests = tuple[Condition, ...]
@@ -70,12 +71,10 @@ def _drop_implied_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsImpl
                 kept = _needed_conditions(test, given, is_implied)
                 then = _drop_implied_tests(then, given + kept, is_implied)
                 out += (If(kept, then),) if kept else then
-            case For():
-                out.append(with_body(node, _drop_implied_tests(node.body, given, is_implied)))
             case Combine():
                 out.append(replace(node, test=_needed_conditions(node.test, given, is_implied)))
             case _:
-                out.append(node)
+                out.append(with_lists(node, lambda inner: _drop_implied_tests(inner, given, is_implied)))
     return tuple(out)
 
 
@@ -147,10 +146,8 @@ def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]
                 harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
                 then = _drop_harmless_tests(then, free)
                 out += then if harmless else (with_body(node, then),)
-            case For():
-                out.append(with_body(node, _drop_harmless_tests(node.body, free)))
             case _:
-                out.append(node)
+                out.append(with_lists(node, lambda inner: _drop_harmless_tests(inner, free)))
     return tuple(out)
 
 
@@ -168,7 +165,7 @@ def _hoist_tests(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
             inner = _hoist_tests(_drop_tests(body[place:end], shared))
             out.append(_merge_tests(shared, inner))
         else:
-            out.append(with_body(node, _hoist_tests(node.body)) if isinstance(node, For) else node)
+            out.append(with_lists(node, _hoist_tests))
         place = end
     return tuple(out)
 
@@ -209,10 +206,8 @@ def _drop_tests(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
                 kept = tuple(c for c in test if c not in tests)
                 then = _drop_tests(then, tests)
                 out += (replace(node, test=kept, body=then, orelse=_drop_tests(orelse, tests)),) if kept else then
-            case For():
-                out.append(with_body(node, _drop_tests(node.body, tests)))
             case _:
-                out.append(node)
+                out.append(with_lists(node, lambda inner: _drop_tests(inner, tests)))
     return tuple(out)
 
 

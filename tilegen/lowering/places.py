@@ -8,7 +8,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.distribute import Shares
-from tilegen.lowering.program import For, If, Let, Spmd, with_body
+from tilegen.lowering.program import For, Let, Spmd, with_body, with_lists
 
 
 def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Spmd, ...]:
@@ -19,12 +19,8 @@ def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Sp
             case For(name=name) if name in told:
                 inner = _name_indices(named_places(node.body, told), node, told[name])
                 out += inner if node.extent == const(1) else (with_body(node, inner),)
-            case For():
-                out.append(with_body(node, named_places(node.body, told)))
-            case If():
-                out.append(with_body(node, named_places(node.body, told), named_places(node.orelse, told)))
             case _:
-                out.append(node)
+                out.append(with_lists(node, lambda inner: named_places(inner, told)))
     return tuple(out)
 
 
@@ -32,7 +28,7 @@ def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Sp
     """`body` behind the names that it uses. A loop variable inside a division gets the element's number."""
     name, element = loop.name, f"{loop.name[:-1]}e"
     first = {name: const(0)} if loop.extent == const(1) else {}
-    values = {n: v.substitute(first) for n, v in shares.values.items() if _has_division(v)}
+    values = {n: v.substitute(first) for n, v in shares.values.items() if any(v.divisions())}
     mixed = any(name in atom.arg.names() for v in values.values() for atom, _ in v.terms if not isinstance(atom, str))
     shown = shares.of_element() if mixed else values
     for place, value in values.items():
@@ -42,10 +38,6 @@ def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Sp
         body = _fold_value(body, element, shares.element)
         lets = [Let(element, shares.element), *lets]
     return (*lets, *body)
-
-
-def _has_division(value: Affine) -> bool:
-    return any(not isinstance(atom, str) for atom, _ in value.terms)
 
 
 def _fold_value(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd, ...]:

@@ -7,7 +7,7 @@ guards have become tests around them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -268,6 +268,17 @@ def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | N
     if isinstance(node, For) or orelse is None or _is_identical(node.orelse, orelse):
         return node if _is_identical(node.body, body) else replace(node, body=body)
     return replace(node, body=body, orelse=orelse)
+
+
+def with_lists(node: Spmd, change: Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]) -> Spmd:
+    """`node` with `change` made to the lists inside of a loop or a test; any other node is itself."""
+    match node:
+        case For():
+            return with_body(node, change(node.body))
+        case If():
+            return with_body(node, change(node.body), change(node.orelse))
+        case _:
+            return node
 
 
 def _is_identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:

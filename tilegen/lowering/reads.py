@@ -53,10 +53,8 @@ def _choose(body: tuple[Spmd, ...], place: _Place) -> tuple[Spmd, ...]:
                 out.append(with_body(node, _choose(node.body, replace(place, loops=(*place.loops, name)))))
             case Combine(test=test):  # its tests stand around its value
                 out.append(_without_fallbacks(node, replace(place, given=place.given + test)))
-            case _ if any(load.fallback for load in loads(node)):
-                out.append(_without_fallbacks(node, place))
             case _:
-                out.append(node)
+                out.append(_without_fallbacks(node, place) if any(load.fallback for load in loads(node)) else node)
     return tuple(out)
 
 

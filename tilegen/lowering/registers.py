@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from tilegen.ir.nodes import Buffer, Node, Stmt
 from tilegen.ir.walk import accesses, leaves
-from tilegen.lowering.program import Declare, For, If, Spmd, with_body
+from tilegen.lowering.program import Declare, For, If, Spmd, with_lists
 
 _buffer = attrgetter("buffer")
 
@@ -23,9 +23,7 @@ def declare(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: in
     if not using:
         return body
     if all(_opens(body[place], outer) for place in using) and (len(using) == 1 or _only_loops(body, using)):
-        return tuple(
-            _declare_inside(node, buffer, outer, dims) if place in using else node for place, node in enumerate(body)
-        )
+        return tuple(with_lists(node, lambda inner: declare(inner, buffer, outer, dims)) for node in body)
     first = using[0]
     node = body[first]
     if dims == 0 and isinstance(node, Stmt) and node.reduce is None and node.target.buffer == buffer:
@@ -39,16 +37,6 @@ def _only_loops(body: tuple[Spmd, ...], using: list[int]) -> bool:
 
 def _opens(node: Spmd, outer: frozenset[str]) -> bool:
     return isinstance(node, If) or (isinstance(node, For) and node.name in outer)
-
-
-def _declare_inside(node: Spmd, buffer: str, outer: frozenset[str], dims: int) -> Spmd:
-    match node:
-        case If(body=then, orelse=orelse):
-            return with_body(node, declare(then, buffer, outer, dims), declare(orelse, buffer, outer, dims))
-        case For(body=inner):
-            return with_body(node, declare(inner, buffer, outer, dims))
-        case _:
-            raise TypeError(node)
 
 
 def uses(node: Spmd, buffer: str) -> bool:
@@ -73,17 +61,9 @@ def unroll_register_loops(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tup
     """Constant loops that index a register array are unrolled: registers have no addresses."""
     out: list[Spmd] = []
     for node in body:
-        match node:
-            case For():
-                node = with_body(node, unroll_register_loops(node.body, arrays))
-                if node.kind == "serial" and node.extent.is_const and _is_index_in(node, arrays):
-                    node = replace(node, kind="unrolled")
-            case If():
-                node = with_body(
-                    node, unroll_register_loops(node.body, arrays), unroll_register_loops(node.orelse, arrays)
-                )
-            case _:
-                pass
+        node = with_lists(node, lambda inner: unroll_register_loops(inner, arrays))
+        if isinstance(node, For) and node.kind == "serial" and node.extent.is_const and _is_index_in(node, arrays):
+            node = replace(node, kind="unrolled")
         out.append(node)
     return tuple(out)
 

@@ -22,7 +22,7 @@ from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.grid import Need
 from tilegen.lowering.guards import IsImplied, Tests
 from tilegen.lowering.memory import row_of
-from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_body
+from tilegen.lowering.program import For, If, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, with_lists
 from tilegen.lowering.reads import inside
 
 
@@ -66,10 +66,8 @@ def vectorize(body: tuple[Spmd, ...], needs: Needs) -> tuple[Spmd, ...]:
         match node:
             case For(kind="vector"):
                 out += _vectorize_loop(node, needs)
-            case For() | If():
-                out.append(with_body(node, vectorize(node.body, needs)))
             case _:
-                out.append(node)
+                out.append(with_lists(node, lambda inner: vectorize(inner, needs)))
     return tuple(out)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Const, Stmt
-from tilegen.lowering.program import Declare, For, If, Spmd, with_body
+from tilegen.lowering.program import Declare, For, Spmd, with_lists
 
 Element = dict[str, tuple[int, int, int]]  # loop -> (dimension, factor, constant): the place is factor*loop + constant
 
@@ -23,12 +23,8 @@ def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tupl
         before = out[-1] if out else None
         if isinstance(before, Declare) and before.start is None and (nest := _zero_loops(node, buffers[before.buffer])):
             out[-1] = replace(before, start=_nest_value(nest), origin=nest)
-        elif isinstance(node, For):
-            out.append(with_body(node, declare_zeros(node.body, buffers)))
-        elif isinstance(node, If):
-            out.append(with_body(node, declare_zeros(node.body, buffers), declare_zeros(node.orelse, buffers)))
         else:
-            out.append(node)
+            out.append(with_lists(node, lambda inner: declare_zeros(inner, buffers)))
     return tuple(out)
 
 
