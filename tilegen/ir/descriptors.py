@@ -4,7 +4,7 @@ The matrix lies in pieces of P bytes (128, 64, 32 or 16) of a row, eight rows on
 
     byte(row, column) = row%8 * P  +  row/8 * stride  +  column%P  +  column/P * leading      (column in bytes)
 
-and the units of 16 bytes change places by bits 7 and up of that address, as `descriptor_swizzle` says. So the first
+and the units of 16 bytes change places by bits 7 and up of that address, as `hardware_swizzle` says. So the first
 eight rows begin at a multiple of 8*P bytes, but for a start within the piece, and both distances are multiples of it.
 Pieces of 16 bytes, of buffers without a swizzle, change no places: they begin anywhere, any distance apart, and rows
 may overlap, as windows do that begin 16 bytes one behind the other: stride 128 and leading 16.
@@ -20,10 +20,11 @@ import numpy as np
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.boxes import Box, Numbers, first_of_equals
-from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix, descriptor_swizzle
+from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix
 from tilegen.ir.matching import inner_part
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
 from tilegen.ir.row_digits import count_rows, row_number
+from tilegen.ir.swizzle import hardware_swizzle
 
 ROWS = 8
 """That lie one behind the other."""
@@ -118,7 +119,7 @@ def piece_of(buffer: Buffer) -> int:
         return ROW_BYTES
     size = DTYPE_BYTES[buffer.dtype]
     row = buffer.shape[buffer.order[-1]].const * size
-    found = next((piece for piece in PIECES if buffer.swizzle == descriptor_swizzle(piece, size)), 0)
+    found = next((piece for piece in PIECES if buffer.swizzle == hardware_swizzle(piece, size)), 0)
     if not found or row != found or buffer.pad:
         raise _no_piece(buffer)
     if count_rows(buffer) % ROWS:

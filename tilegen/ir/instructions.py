@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Load, Op, Tensor
-from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import walk
 
 UNITS = {"warp": 32, "warpgroup": 128}
@@ -171,7 +170,7 @@ class SharedMatrix(_Layout):
     """An operand in shared memory that one descriptor tells of, for all lanes: a matrix in rows `along` an index.
 
     The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one behind the other, and their
-    units of 16 bytes change places as `descriptor_swizzle` says. The descriptor has the address of the first element,
+    units of 16 bytes change places as `hardware_swizzle` says. The descriptor has the address of the first element,
     the distance of eight rows from the next eight, and that of a piece from the next one along the row. Only the start
     of the matrix along its rows may lie inside of a piece. Without a swizzle a piece is one unit of 16 bytes, and rows
     may overlap. PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
@@ -303,11 +302,3 @@ class Instruction:
 def arch_number(arch: str) -> int:
     """The number of an architecture: later ones have greater numbers."""
     return int(arch.removeprefix("sm_").rstrip("af"))
-
-
-def descriptor_swizzle(piece: int, element: int) -> Swizzle:
-    """How the rows of an operand with a descriptor are swizzled, in pieces of `piece` bytes, elements of `element`.
-
-    Units of 16 bytes change places by the number of the 128 bytes that they lie in, modulo the units of a piece.
-    """
-    return Swizzle(ROW_BYTES // element, piece // ROW_BYTES, 128 // piece)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited
-from tilegen.ir.instructions import Fragment, descriptor_swizzle
+from tilegen.ir.instructions import Fragment
+from tilegen.ir.swizzle import hardware_swizzle
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import Barrier, For, Perform
 
@@ -60,7 +61,7 @@ def _buffers(launch):
 def swizzle_of_buffer(launch):
     """None, or that of shorter rows."""
     for name in sorted(_buffers(launch)):
-        for other in (None, descriptor_swizzle(64, 2)):
+        for other in (None, hardware_swizzle(64, 2)):
             yield replace(launch, buffers=dict(launch.buffers) | {name: replace(launch.buffers[name], swizzle=other)})
 
 
