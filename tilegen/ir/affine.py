@@ -167,6 +167,11 @@ class Affine(_Sum):
         """True if `name` occurs in no division."""
         return all(isinstance(a, str) or name not in a.arg.names() for a, _ in self.terms)
 
+    def sides(self) -> tuple[Affine, Affine]:
+        """(low, high) with self == high - low + const, no factor in either of them negative."""
+        low, high = (tuple((a, abs(c)) for a, c in self.terms if (c < 0) == minus) for minus in (True, False))
+        return Affine(low), Affine(high)
+
     def substitute(self, values: Mapping[str, Affine]) -> Affine:
         """Each name in `values` replaced, all at once."""
         if not values or self.names().isdisjoint(values):

@@ -85,12 +85,7 @@ def condition_of(tests: Iterable[Condition]) -> Expr:
 
 def _comparison(test: Condition) -> Expr:
     """The test as a value, with the terms of each sign on their own side."""
-    low, high = const(0), const(0)
-    for atom, factor in test.value.terms:
-        if factor < 0:
-            low = low + Affine(((atom, -factor),))
-        else:
-            high = high + Affine(((atom, factor),))
+    low, high = test.value.sides()
     constant = test.value.const
     if test.equal:
         return Op("==", (Index(high + max(0, constant)), Index(low + max(0, -constant))), "bool")

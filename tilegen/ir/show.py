@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import (
     Buffer,
@@ -95,12 +95,7 @@ def show_stmt(stmt: Stmt) -> str:
 
 def show_condition(condition: Condition) -> str:
     """`low < high`, `low <= high` or `low == high`, with every term on the side where it is positive."""
-    low, high = const(0), const(0)
-    for atom, coefficient in condition.value.terms:
-        if coefficient < 0:
-            low = low + Affine(((atom, -coefficient),))
-        else:
-            high = high + Affine(((atom, coefficient),))
+    low, high = condition.value.sides()
     constant = condition.value.const
     if condition.equal:
         if low.is_const:

@@ -115,12 +115,7 @@ class Writer:
         return text
 
     def _condition(self, condition: Condition) -> str:
-        low, high = const(0), const(0)
-        for atom, factor in condition.value.terms:
-            if factor < 0:
-                low = low + Affine(((atom, -factor),))
-            else:
-                high = high + Affine(((atom, factor),))
+        low, high = condition.value.sides()
         constant = condition.value.const
         if condition.equal:
             if low.is_const:
