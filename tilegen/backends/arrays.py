@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from tilegen.errors import ArgumentError
+from tilegen.interpreter import NUMPY
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, Kernel, Tensor
 from tilegen.ir.show import show_fact
 
 # Types that numpy has by ml_dtypes alone: what that and torch call them. Kernels are given their bits.
 AS_BITS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
-NUMPY_NAME = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8",
-    "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8", "bool": "bool",
-}  # fmt: skip
+NUMPY_NAME = {dtype: stored.name for dtype, stored in NUMPY.items()}
 GUARD_BYTES = 1024
 GUARD_VALUE = 0xA5
 
@@ -255,7 +254,7 @@ def laid_out(flat: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
 
 def empty(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
     """A fresh array of numpy or cupy (`xp`) for the tensor."""
-    return laid_out(xp.empty(_count_elements(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
+    return laid_out(xp.empty(prod(shape), dtype=NUMPY_NAME[tensor.dtype]), shape, tensor.order)
 
 
 @dataclass(frozen=True)
@@ -276,17 +275,10 @@ class Guarded:
 
 def guarded_array(xp: Any, tensor: Tensor, shape: tuple[int, ...]) -> Guarded:
     """An array for the tensor with a border of GUARD_BYTES before and after it; every byte GUARD_VALUE."""
-    size = _count_elements(shape) * DTYPE_BYTES[tensor.dtype]
+    size = prod(shape) * DTYPE_BYTES[tensor.dtype]
     memory = xp.full(GUARD_BYTES + size + GUARD_BYTES, GUARD_VALUE, dtype="uint8")
     flat = memory[GUARD_BYTES : GUARD_BYTES + size].view(NUMPY_NAME[tensor.dtype])
     return Guarded(laid_out(flat, shape, tensor.order), memory)
-
-
-def _count_elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
 
 
 def _solve(extent: Affine, dimension: int, name: str, sizes: dict[str, int], source: dict[str, str]) -> None:
