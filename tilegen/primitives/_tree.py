@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Buffer, Condition, Equation, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import find_loop, loop_names, loops, rewrite_nodes, stmts
 
 
@@ -80,6 +80,25 @@ def need_buffer(tree: Tree, name: str) -> Buffer:
     return tree.buffer(name)
 
 
+def need_shared(tree: Tree, name: str, word: str, can: str) -> Buffer:
+    """The shared buffer called `name`. StepError where it is elsewhere: `word` takes what `can` be done with."""
+    buffer = need_buffer(tree, name)
+    if buffer.space != "shared":
+        notes = (f"cache_shared({name}, at=...) makes {name}.shared, which can be {can}",)
+        raise StepError(f"'{name}' is in {buffer.space} memory, and {word} a shared buffer", notes=notes)
+    return buffer
+
+
+def need_reduction(tree: Tree, name: str) -> Equation:
+    """The reduction to the tensor `name`. StepError with those that there are if it is none."""
+    known = {e.target: e for e in tree.kernel.equations if e.reduce}
+    if name not in known:
+        listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
+        notes = did_you_mean(name, list(known)) or (listed,)
+        raise StepError(f"'{name}' is no reduction", notes=notes)
+    return known[name]
+
+
 def need_constant(loop: Loop, why: str) -> int:
     """The extent of `loop`. StepError if it is symbolic; `why` completes 'needs a constant extent ...'."""
     if not loop.extent.is_const:
@@ -128,6 +147,18 @@ def rescope(tree: Tree, old: Iterable[str], new: str) -> Tree:
     """The tree with every buffer that lives in one of the loops `old` living in `new`."""
     gone = set(old)
     return replace(tree, buffers=tuple(replace(b, scope=new) if b.scope in gone else b for b in tree.buffers))
+
+
+def change_first_list(
+    body: tuple[Node, ...], change: Callable[[tuple[Node, ...]], tuple[Node, ...] | None]
+) -> tuple[Node, ...] | None:
+    """`body` with one list in it changed, itself or one inside: the first that `change` does not give None for."""
+    if (changed := change(body)) is not None:
+        return changed
+    for place, node in enumerate(body):
+        if isinstance(node, Loop) and (inner := change_first_list(node.body, change)) is not None:
+            return (*body[:place], replace(node, body=inner), *body[place + 1 :])
+    return None
 
 
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import StepError, did_you_mean
+from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._names import Names
+from tilegen.primitives._tree import need_reduction
 
 
 @primitive("arithmetic")
@@ -43,11 +44,7 @@ class Atomic:
     reduction: BufferName
 
     def apply(self, tree: Tree) -> Tree:
-        known = [e.target for e in tree.kernel.equations if e.reduce]
-        if self.reduction not in known:
-            listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
-            notes = did_you_mean(self.reduction, known) or (listed,)
-            raise StepError(f"'{self.reduction}' is no reduction", notes=notes)
+        need_reduction(tree, self.reduction)
         if any(s.atomic and s.name == self.reduction for _, s in leaves(tree.body)):
             raise StepError(f"'{self.reduction}' is updated atomically already")
         names = Names(set(loop_names(tree)), f"{self.reduction}.init")

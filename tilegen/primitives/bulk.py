@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_buffer
+from tilegen.primitives._tree import need_shared
 
 
 @primitive("memory")
@@ -51,11 +51,7 @@ class Bulk:
     buffer: BufferName
 
     def apply(self, tree: Tree) -> Tree:
-        buffer = need_buffer(tree, self.buffer)
-        if buffer.space != "shared":
-            notes = (f"cache_shared({buffer.name}, at=...) makes {buffer.name}.shared, which can be filled so",)
-            message = f"'{buffer.name}' is in {buffer.space} memory, and bulk copies fill or store a shared buffer"
-            raise StepError(message, notes=notes)
+        buffer = need_shared(tree, self.buffer, "bulk copies fill or store", "filled so")
         tensors = frozenset(b.name for b in tree.buffers if b.space == "global")
         body = tuple(_with_bulk_loops(node, buffer.name, tensors) for node in tree.body)
         if body == tree.body:

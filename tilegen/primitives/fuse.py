@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import leaves, loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_fresh, need_loop, rescope
+from tilegen.primitives._tree import change_first_list, need_fresh, need_loop, rescope
 
 
 @primitive("loops")
@@ -49,7 +49,7 @@ class Fuse:
         for name in self.loops:
             if sum(loop.name == name for loop in loops(tree.body)) > 1:
                 raise StepError(f"loop '{name}' is in several nests", notes=("fuse before order distributes it",))
-        fused = self._fuse_in(tree.body) or self._fuse_below(tree.body)
+        fused = change_first_list(tree.body, self._fuse_in)
         if fused is None:
             raise StepError(f"{', '.join(self.loops)} do not stand in one body", notes=(_places(tree, self.loops),))
         return rescope(replace(tree, body=fused), self.loops, self.name)
@@ -84,15 +84,6 @@ class Fuse:
         fused = replace(members[-1], name=self.name, body=merged)
         kept = [fused if node is members[-1] else node for node in body if node not in members[:-1]]
         return tuple(kept)
-
-    def _fuse_below(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
-        for place, node in enumerate(body):
-            if not isinstance(node, Loop):
-                continue
-            inner = self._fuse_in(node.body) or self._fuse_below(node.body)
-            if inner is not None:
-                return (*body[:place], replace(node, body=inner), *body[place + 1 :])
-        return None
 
 
 def _places(tree: Tree, names: tuple[str, ...]) -> str:

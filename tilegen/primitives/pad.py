@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_buffer
+from tilegen.primitives._tree import need_shared
 
 
 @primitive("memory")
@@ -33,10 +33,7 @@ class Pad:
     by: int
 
     def apply(self, tree: Tree) -> Tree:
-        buffer = need_buffer(tree, self.buffer)
-        if buffer.space != "shared":
-            notes = (f"cache_shared({buffer.name}, at=...) makes {buffer.name}.shared, which can be padded",)
-            raise StepError(f"'{buffer.name}' is in {buffer.space} memory, and pad takes a shared buffer", notes=notes)
+        buffer = need_shared(tree, self.buffer, "pad takes", "padded")
         if self.by < 0:
             raise StepError(f"a pad of {self.by} elements is no pad")
         padded = replace(buffer, pad=self.by)

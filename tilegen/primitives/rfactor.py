@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import StepError, did_you_mean
+from tilegen.errors import StepError
 from tilegen.ir.nodes import Buffer, Equation, Loop, Node, Tree
 from tilegen.ir.walk import loads, stmts
 from tilegen.ir.written import nest_of
@@ -13,7 +13,7 @@ from tilegen.primitives._layout import storage_order
 from tilegen.primitives._partial import Partial
 from tilegen.primitives._parts import split_reduction
 from tilegen.primitives._terms import terms_of
-from tilegen.primitives._tree import need_fresh, need_loop
+from tilegen.primitives._tree import need_fresh, need_loop, need_reduction
 
 
 @primitive("arithmetic")
@@ -56,7 +56,7 @@ class Rfactor:
     name: NewName
 
     def apply(self, tree: Tree) -> Tree:
-        equation = self._find_equation(tree)
+        equation = need_reduction(tree, self.reduction)
         names = (self.loops,) if isinstance(self.loops, str) else self.loops
         across = tuple(need_loop(tree, name) for name in names)
         need_fresh(tree, (self.name,))
@@ -74,14 +74,6 @@ class Rfactor:
         free = (self.name,) if self.reduction in tree.reassociated else ()
         buffers, free = (*tree.buffers, *buffers), (*tree.reassociated, *free)
         return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=free)
-
-    def _find_equation(self, tree: Tree) -> Equation:
-        known = {e.target: e for e in tree.kernel.equations if e.reduce}
-        if self.reduction not in known:
-            listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
-            notes = did_you_mean(self.reduction, list(known)) or (listed,)
-            raise StepError(f"'{self.reduction}' is no reduction", notes=notes)
-        return known[self.reduction]
 
     def _check_alone(self, launch: Node) -> None:
         """StepError where the launch uses what can only be complete behind it."""

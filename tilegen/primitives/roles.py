@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Condition, Loop, Node, Tree
 from tilegen.ir.role import Role
 from tilegen.ir.walk import loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import add_guard, need_constant, need_fresh, need_loop, rescope
+from tilegen.primitives._tree import add_guard, change_first_list, need_constant, need_fresh, need_loop, rescope
 
 
 @primitive("loops")
@@ -62,7 +62,7 @@ class Roles:
                 need_constant(loop, "align")
             if sum(loop.name == other.name for other in loops(tree.body)) > 1:
                 raise StepError(f"loop '{loop.name}' is in several nests", notes=("roles before order distributes it",))
-        body = self._join_in(tree.body) or self._join_below(tree.body)
+        body = change_first_list(tree.body, self._join_in)
         if body is None:
             raise StepError(f"{', '.join(self.loops)} do not follow one another, in this order, in one body")
         return rescope(replace(tree, body=body), self.loops, self.name)
@@ -103,12 +103,3 @@ class Roles:
             roles.append(role)
         resident = max(loop.resident for loop in members)
         return replace(members[-1], name=self.name, extent=end, body=body, resident=resident, roles=tuple(roles))
-
-    def _join_below(self, body: tuple[Node, ...]) -> tuple[Node, ...] | None:
-        for place, node in enumerate(body):
-            if not isinstance(node, Loop):
-                continue
-            inner = self._join_in(node.body) or self._join_below(node.body)
-            if inner is not None:
-                return (*body[:place], replace(node, body=inner), *body[place + 1 :])
-        return None

@@ -11,7 +11,7 @@ from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle as Layout
 from tilegen.ir.swizzle import power_of_two
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_buffer
+from tilegen.primitives._tree import need_shared
 
 _BANKS = 128  # bytes of one word of each
 
@@ -45,11 +45,7 @@ class Swizzle:
     rows: int = 1
 
     def apply(self, tree: Tree) -> Tree:
-        buffer = need_buffer(tree, self.buffer)
-        if buffer.space != "shared":
-            notes = (f"cache_shared({buffer.name}, at=...) makes {buffer.name}.shared, which can be swizzled",)
-            message = f"'{buffer.name}' is in {buffer.space} memory, and swizzle takes a shared buffer"
-            raise StepError(message, notes=notes)
+        buffer = need_shared(tree, self.buffer, "swizzle takes", "swizzled")
         swizzled = replace(buffer, swizzle=self._layout(buffer))
         return replace(tree, buffers=tuple(swizzled if b is buffer else b for b in tree.buffers))
 
