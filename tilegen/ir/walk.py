@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import Field, fields, is_dataclass, replace
 from functools import cache
 from itertools import chain
@@ -184,6 +184,13 @@ def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
     body = rewrite_nodes(node.body, change)
     new: Node = node if body is node.body else _with(node, {"body": body})
     return new
+
+
+def in_loops(loops: Sequence[Loop], node: Node) -> Node:
+    """`node` in these loops, the last one innermost, in place of what they have inside."""
+    for loop in reversed(loops):
+        node = replace(loop, body=(node,))
+    return node
 
 
 def add_guard(body: tuple[Node, ...], condition: Condition) -> tuple[Node, ...]:

@@ -12,6 +12,7 @@ from tilegen.ir.lane_bits import point_of_lane
 from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands, values_at
 from tilegen.ir.nodes import Access, Buffer, Loop, Performed
 from tilegen.ir.ranges import simplify
+from tilegen.ir.walk import in_loops
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.fragments import tests_within
 from tilegen.lowering.product_nodes import Described
@@ -35,9 +36,8 @@ def perform(nest: Loop, performed: Performed, block: Block, buffers: Mapping[str
         for layout in performed.instruction.operands
         for access in (accesses[layout.operand.name],)
     )
-    bare = replace(loops[-1], body=(replace(stmt, guard=()),))
-    for loop in reversed(loops[:-1]):
-        bare = replace(loop, body=(bare,))
+    bare = in_loops(loops, replace(stmt, guard=()))
+    assert isinstance(bare, Loop)
     done = Perform(operands, bare, rounded_operands(performed, stmt))
     test = tuple(c for c in stmt.guard if c not in tests_within(loops, stmt))
     return (If(test, (done,)),) if test else (done,)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import rewrite, substitute
+from tilegen.ir.walk import in_loops, rewrite, substitute
 from tilegen.primitives._elements import element_copied
 from tilegen.primitives._region import Point, Region
 
@@ -33,10 +31,7 @@ def copy_nest(headers: list[Loop], stmt: Stmt | None, copy: Buffer, vector: int)
         return ()
     if vector != 1:
         headers, stmt = _in_vectors(headers, stmt, copy, vector)
-    node: Node = stmt
-    for header in reversed(headers):
-        node = replace(header, body=(node,))
-    return (node,)
+    return (in_loops(headers, stmt),)
 
 
 def _in_vectors(headers: list[Loop], stmt: Stmt, copy: Buffer, width: int) -> tuple[list[Loop], Stmt]:

@@ -9,7 +9,7 @@ from math import prod
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loads
+from tilegen.ir.walk import in_loops, loads
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives._layout import dimension_words, group_dimensions, join_index
 from tilegen.primitives._names import name_of_copy
@@ -77,7 +77,10 @@ class CacheGlobal:
             return _join_point(index, buffer, groups) if copy.joined else index
 
         body = redirect(tree.body, buffer, name, place)
-        nest = _fill_tiles(tree, buffer, copy, words) if self.tiles else _copy_nest(buffer, name, words, place)
+        # Beyond the tensor, tiles have what reads there give, or zeros.
+        others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
+        beyond = next(others, Const(0, buffer.dtype)) if self.tiles else None
+        nest = _copy_nest(buffer, copy, words, place, beyond)
         return reparent(replace(tree, buffers=(*tree.buffers, copy), body=(nest, *body)), buffer.name, name)
 
     def _compute(self, tree: Tree, buffer: Buffer, words: list[str]) -> Tree:
@@ -117,22 +120,11 @@ def _join_point(index: Point, buffer: Buffer, groups: list[tuple[int, ...]]) -> 
     return tuple(join_index(tuple(index[d] for d in g), tuple(buffer.shape[d] for d in g)) for g in groups)
 
 
-def _fill_tiles(tree: Tree, buffer: Buffer, copy: Buffer, words: list[str]) -> Node:
-    """The loops that fill a copy of whole tiles: beyond the tensor with what reads there give, or zeros."""
-    others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
-    beyond = next(others, Const(0, buffer.dtype))
-    loops = [f"{copy.name}.{word}" for word in words]
-    point = tuple(var(loop) for loop in loops)
-    node: Node = Stmt(copy.name, Access(copy.name, point), Load(buffer.name, point, buffer.dtype, beyond))
-    for loop, extent in reversed(list(zip(loops, copy.shape, strict=True))):
-        node = Loop(loop, extent, (node,))
-    return node
-
-
-def _copy_nest(buffer: Buffer, name: str, words: list[str], place: Callable[[Point], Point]) -> Node:
-    loops = [f"{name}.{word}" for word in words]
-    point = tuple(var(loop) for loop in loops)
-    node: Node = Stmt(name, Access(name, place(point)), Load(buffer.name, point, buffer.dtype))
-    for loop, extent in reversed(list(zip(loops, buffer.shape, strict=True))):
-        node = Loop(loop, extent, (node,))
-    return node
+def _copy_nest(
+    buffer: Buffer, copy: Buffer, words: list[str], place: Callable[[Point], Point], beyond: Const | None
+) -> Node:
+    """The loops that fill the copy: all of it, with `beyond` outside of the tensor, where that is given."""
+    names = [f"{copy.name}.{word}" for word in words]
+    point, shape = tuple(map(var, names)), copy.shape if beyond else buffer.shape
+    stmt = Stmt(copy.name, Access(copy.name, place(point)), Load(buffer.name, point, buffer.dtype, beyond))
+    return in_loops([Loop(name, extent, ()) for name, extent in zip(names, shape, strict=True)], stmt)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import constant_extents, loops
+from tilegen.ir.walk import constant_extents, in_loops, loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._box import Box, bounds_conditions, box_of
 from tilegen.primitives._elements import element_copied
@@ -111,10 +111,8 @@ class CacheShared:
         around = {loop.name: loop.extent for loop in loops(tree.body)}
         guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
         stmt = self._copy_stmt(region, copy, place, source, guard, fill)
-        node: Node = replace(stmt, element=element_copied(tree, region, source))
-        for name, extent, kind in reversed(heads):
-            node = Loop(name, const(extent), (node,), kind)
-        return node
+        around_stmt = [Loop(name, const(extent), (), kind) for name, extent, kind in heads]
+        return in_loops(around_stmt, replace(stmt, element=element_copied(tree, region, source)))
 
     def _copy_loops(
         self, buffer: Buffer, copy: Buffer, words: list[str], box: Box
