@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.errors import LimitError
@@ -40,7 +41,7 @@ from tilegen.lowering.overlap import overlap_batches
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
 from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Barrier, Declare, Launch, Spmd, distributed_tree, names_in, nodes, unmet
+from tilegen.lowering.program import Barrier, Declare, Launch, Spmd, names_in, nodes
 from tilegen.lowering.reads import choose
 from tilegen.lowering.register_guards import spare
 from tilegen.lowering.registers import declare, lives, unroll_register_loops
@@ -275,3 +276,23 @@ def _too_much(what: str, buffers: dict[str, Buffer], space: str) -> LimitError:
     part = f"the largest part is {largest.name} with {bytes_of(largest)} bytes; "
     way = "make its tile smaller" if space == "shared" else "make its tile smaller, or keep it in shared memory"
     return LimitError(what, largest.span, notes=(part + way,))
+
+
+def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
+    """The vector loops that need what does not hold: at these sizes, with tensors at these addresses.
+
+    A tensor without an address is aligned.
+    """
+    return frozenset(
+        loop
+        for launch in launches
+        for loop, need in launch.needs.items()
+        if not all(c.holds(sizes) for c in need.requires)
+        or any(addresses.get(name, 0) % by for name, by in need.alignment)
+    )
+
+
+def distributed_tree(launches: Iterable[Launch]) -> Tree:
+    """The launches with their copies dealt out, as one tree: an ordinary sequential program."""
+    launches = tuple(launches)
+    return Tree(launches[0].kernel, launches[0].memory, tuple(launch.distributed for launch in launches))

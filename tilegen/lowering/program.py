@@ -30,7 +30,6 @@ from tilegen.ir.nodes import (
     Op,
     Scalar,
     Stmt,
-    Tree,
 )
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreNode
@@ -389,23 +388,3 @@ class Launch:
 def names_in(values: Iterable[Any]) -> frozenset[str]:
     """Every loop, coordinate and size that the index expressions among `values` speak of."""
     return frozenset().union(*map(Affine.names, set(filter(Affine.__instancecheck__, values))))
-
-
-def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:
-    """The vector loops that need what does not hold: at these sizes, with tensors at these addresses.
-
-    A tensor without an address is aligned.
-    """
-    return frozenset(
-        loop
-        for launch in launches
-        for loop, need in launch.needs.items()
-        if not all(c.holds(sizes) for c in need.requires)
-        or any(addresses.get(name, 0) % by for name, by in need.alignment)
-    )
-
-
-def distributed_tree(launches: Iterable[Launch]) -> Tree:
-    """The launches with their copies dealt out, as one tree: an ordinary sequential program."""
-    launches = tuple(launches)
-    return Tree(launches[0].kernel, launches[0].memory, tuple(launch.distributed for launch in launches))

@@ -41,9 +41,9 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
-from tilegen.lowering import lower
+from tilegen.lowering import distributed_tree, lower
 from tilegen.lowering.bulk_nodes import BulkCopy, BulkStore
-from tilegen.lowering.program import Perform, distributed_tree
+from tilegen.lowering.program import Perform
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
