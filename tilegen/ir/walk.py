@@ -186,6 +186,18 @@ def _with_inner(node: Node, change: Callable[[Any], Any]) -> Node:
     return new
 
 
+def change_first_list(
+    body: tuple[Node, ...], change: Callable[[tuple[Node, ...]], tuple[Node, ...] | None]
+) -> tuple[Node, ...] | None:
+    """`body` with one list in it changed, itself or one inside: the first that `change` does not give None for."""
+    if (changed := change(body)) is not None:
+        return changed
+    for place, node in enumerate(body):
+        if isinstance(node, Loop) and (inner := change_first_list(node.body, change)) is not None:
+            return (*body[:place], replace(node, body=inner), *body[place + 1 :])
+    return None
+
+
 def in_loops(loops: Sequence[Loop], node: Node) -> Node:
     """`node` in these loops, the last one innermost, in place of what they have inside."""
     for loop in reversed(loops):

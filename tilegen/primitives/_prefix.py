@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilegen.errors import StepError, did_you_mean
+from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.initial import COMBINES
 from tilegen.ir.nodes import Condition, Equation, Kernel, Range, Tree
 from tilegen.ir.ranges import least_value
 from tilegen.ir.walk import substitute, walk
+from tilegen.primitives._terms import need_reduction
 
 _WAY = "a running sum is written y[i] = sum[k <= i](x[k]), with k < i, k >= i and k > i likewise"
 
@@ -66,11 +67,7 @@ def _within(r: Range, place: Affine, extent: Affine) -> tuple[Condition, ...]:
 
 def prefix_of(tree: Tree, target: str) -> Prefix:
     """The reduction of `target`. StepError where it is none that runs along a loop of its left side."""
-    known = {e.target: e for e in tree.kernel.equations if e.reduce}
-    if target not in known:
-        listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
-        raise StepError(f"'{target}' is no reduction", notes=did_you_mean(target, list(known)) or (listed,))
-    equation = known[target]
+    equation = need_reduction(tree, target)
     if equation.reduce not in COMBINES:
         raise StepError(f"'{target}' is an {equation.reduce}, and a scan is a sum, prod, max or min")
     own, reduced = ({r.name: r for r in ranges} for ranges in (equation.loops, equation.reduced))

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilegen.errors import StepError
+from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Equation, Loop, Stmt, Tree
 from tilegen.ir.walk import leaves, writes
+
+
+def need_reduction(tree: Tree, name: str) -> Equation:
+    """The reduction to the tensor `name`. StepError with those that there are if it is none."""
+    known = {e.target: e for e in tree.kernel.equations if e.reduce}
+    if name not in known:
+        listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
+        notes = did_you_mean(name, list(known)) or (listed,)
+        raise StepError(f"'{name}' is no reduction", notes=notes)
+    return known[name]
 
 
 @dataclass(frozen=True)

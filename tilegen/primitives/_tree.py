@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from operator import is_
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.nodes import Buffer, Condition, Equation, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import find_loop, loop_names, loops, rewrite_nodes, stmts
 
 
@@ -89,16 +88,6 @@ def need_shared(tree: Tree, name: str, word: str, can: str) -> Buffer:
     return buffer
 
 
-def need_reduction(tree: Tree, name: str) -> Equation:
-    """The reduction to the tensor `name`. StepError with those that there are if it is none."""
-    known = {e.target: e for e in tree.kernel.equations if e.reduce}
-    if name not in known:
-        listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
-        notes = did_you_mean(name, list(known)) or (listed,)
-        raise StepError(f"'{name}' is no reduction", notes=notes)
-    return known[name]
-
-
 def need_constant(loop: Loop, why: str) -> int:
     """The extent of `loop`. StepError if it is symbolic; `why` completes 'needs a constant extent ...'."""
     if not loop.extent.is_const:
@@ -149,27 +138,10 @@ def rescope(tree: Tree, old: Iterable[str], new: str) -> Tree:
     return replace(tree, buffers=tuple(replace(b, scope=new) if b.scope in gone else b for b in tree.buffers))
 
 
-def change_first_list(
-    body: tuple[Node, ...], change: Callable[[tuple[Node, ...]], tuple[Node, ...] | None]
-) -> tuple[Node, ...] | None:
-    """`body` with one list in it changed, itself or one inside: the first that `change` does not give None for."""
-    if (changed := change(body)) is not None:
-        return changed
-    for place, node in enumerate(body):
-        if isinstance(node, Loop) and (inner := change_first_list(node.body, change)) is not None:
-            return (*body[:place], replace(node, body=inner), *body[place + 1 :])
-    return None
-
-
 def change_loops(tree: Tree, name: str, change: Callable[[Loop], Loop]) -> Tree:
     """`change` applied to every loop called `name`; none of them is inside another."""
-    return replace(tree, body=tuple(_change_node(node, name, change) for node in tree.body))
 
+    def change_called(node: Node) -> Node:
+        return change(node) if isinstance(node, Loop) and node.name == name else node
 
-def _change_node(node: Node, name: str, change: Callable[[Loop], Loop]) -> Node:
-    if isinstance(node, Stmt):
-        return node
-    if node.name == name:
-        return change(node)
-    body = tuple([_change_node(child, name, change) for child in node.body])
-    return node if all(map(is_, body, node.body)) else replace(node, body=body)
+    return replace(tree, body=rewrite_nodes(tree.body, change_called))

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._names import Names
-from tilegen.primitives._tree import need_reduction
+from tilegen.primitives._terms import need_reduction
 
 
 @primitive("arithmetic")

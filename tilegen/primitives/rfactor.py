@@ -12,8 +12,8 @@ from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._layout import storage_order
 from tilegen.primitives._partial import Partial
 from tilegen.primitives._parts import split_reduction
-from tilegen.primitives._terms import terms_of
-from tilegen.primitives._tree import need_fresh, need_loop, need_reduction
+from tilegen.primitives._terms import need_reduction, terms_of
+from tilegen.primitives._tree import need_fresh, need_loop
 
 
 @primitive("arithmetic")

@@ -8,9 +8,9 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Loop, Node, Tree
 from tilegen.ir.role import Role
-from tilegen.ir.walk import loops, substitute
+from tilegen.ir.walk import change_first_list, loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import add_guard, change_first_list, need_constant, need_fresh, need_loop, rescope
+from tilegen.primitives._tree import add_guard, need_constant, need_fresh, need_loop, rescope
 
 
 @primitive("loops")
