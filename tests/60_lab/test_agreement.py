@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import tilegen
+from tilegen.backends.host import HostArrays
 from tilegen.interpreter import reference
-from tilegen.interpreter.dtypes import from_values
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.nodes import Kernel
 from tilegen.lab import agreement
 from tilegen.lab.agreement import Agreement, sample_of
+from tilegen.lab.beside import Library
 from tilegen.lab.inputs import random
+from tilegen.lab.timing import hold_library
 
 LARGE = {"M": 5000, "N": 6000, "K": 300, "B": 64, "F": 128, "C": 32, "H": 20, "W": 20, "D": 300}
 
@@ -109,23 +112,52 @@ def test_a_right_result_is_told_from_a_wrong_one(file: str, name: str) -> None:
             array[...] = before
 
 
-def test_an_element_outside_of_the_sample_is_held_against_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "_POINTS", 2**10)
-    kernel, sizes = kernel_of("gemm"), {"M": 64, "N": 64, "K": 64}
-    arrays = result_of(kernel, sizes)
-    held = Agreement(kernel, np, sizes, [arrays])
+def outside(held: Agreement, sizes: str) -> tuple[int, ...]:
+    """A place that is not in the sample."""
     assert held._sample
-    at = tuple(next(n for n in range(64) if n not in set(held._sample.chosen[size])) for size in "MN")
+    return tuple(next(n for n in range(300) if n not in set(held._sample.chosen[size])) for size in sizes)
+
+
+def large_product(monkeypatch: pytest.MonkeyPatch, file: str = "gemm") -> tuple[Kernel, dict[str, int], Agreement]:
+    monkeypatch.setattr(agreement, "_POINTS", 2**14)
+    kernel, sizes = kernel_of(file, file), {"M": 300, "N": 310, "K": 64}
+    return kernel, sizes, Agreement(kernel, np, sizes, [result_of(kernel, sizes)])
+
+
+@pytest.mark.parametrize(("file", "least"), [("gemm", 1e-2), ("hgemm", 0.5)])
+def test_an_element_outside_of_the_sample_is_held_against_the_library(
+    file: str, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, sizes, held = large_product(monkeypatch, file)
+    (arrays,), at = held.sets, outside(held, "MN")
     right = arrays["C"].copy()
-    for wrong in (right[at] + 50, np.nan):
-        arrays["C"][at] = wrong
+    value = float(to_values(right[at][None], kernel.tensor("C").dtype)[0])
+    for wrong in (value + least, np.nan):
+        arrays["C"][at] = from_values(np.array(wrong), kernel.tensor("C").dtype)
+        held.hold([])
         assert held.difference(0, arrays) <= 1
-        held.theirs = [{"C": right + 1e-4}]
+        held.hold([{"C": right}])
         assert held.difference(0, arrays) > 1
-        held.theirs = []
     arrays["C"][...] = right
-    held.theirs = [{"C": right + 1e-4}]
     assert held.difference(0, arrays) <= 1
+
+
+def test_where_the_library_is_far_off_the_reference_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, held = large_product(monkeypatch)
+    (arrays,), at = held.sets, outside(held, "MN")
+    theirs = arrays["C"].copy()
+    theirs[at] += 20
+    held.hold([{"C": theirs}])
+    assert held.difference(0, arrays) <= 1
+
+
+def test_numpy_computes_what_is_held_against_a_result_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, sizes, held = large_product(monkeypatch)
+    (arrays,) = held.sets
+    hold_library(Library(kernel, HostArrays(), sizes), held)
+    assert held.difference(0, arrays) <= 1
+    arrays["C"][outside(held, "MN")] += 1e-2
+    assert held.difference(0, arrays) > 1
 
 
 def test_what_is_updated_in_place_has_no_sample() -> None:

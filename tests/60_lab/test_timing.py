@@ -184,3 +184,30 @@ def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch
     assert naive.exit_code == 4
     assert naive.time is None
     assert "C is wrong" in (naive.error or "")
+
+
+@pytest.mark.pocl
+def test_one_wrong_element_at_the_sizes_that_are_timed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few elements are sampled; the library's result, which numpy computes here, has all of them."""
+    monkeypatch.setattr("tilegen.lab.agreement._POINTS", 2**14)
+    sizes, on = {"M": 140, "N": 150, "K": 64}, engine("cpu")
+    each = program(tilegen.load("gemm").schedule("tiled").tree, on)
+    bind, spoiled = each.bind, [0.0]
+
+    def bind_spoiled(sizes: dict[str, int], arrays: dict[str, Any]) -> Callable[[], None]:
+        call = bind(sizes, arrays)
+
+        def run() -> None:
+            call()
+            arrays["C"][77, 99] += spoiled[0]
+
+        return run
+
+    monkeypatch.setattr(each, "bind", bind_spoiled)
+    for spoiled[0] in (0.0, 0.01):
+        found = time_programs({"it": each}, on, sizes, lambda what, done, total: None)
+        assert ("it" in found.times) == (not spoiled[0])
+    assert isinstance(found.errors["it"], WrongResult)
+    measure = pytest.importorskip("tilegen.tune.measure")
+    with pytest.raises(WrongResult):
+        measure.Bench(each.kernel.written_kernel, on, sizes).time(each, None)

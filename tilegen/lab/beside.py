@@ -14,7 +14,7 @@ import numpy as np
 
 from tilegen.backends.arrays import as_torch
 from tilegen.backends.engine import Engine
-from tilegen.interpreter.dtypes import to_values
+from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.beside import LIBRARIES, OPERATORS, Beside, path
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BYTE_FLOATS, Kernel
@@ -61,6 +61,13 @@ class Library:
         return (COPY,), None
 
     @property
+    def checking(self) -> list[Beside]:
+        """The lines whose results serve a check, quick ones first; on the CPU numpy computes those of cupy in f64."""
+        found = self.lines if self._engine.on_gpu else self._kernel.beside
+        asked = [line for line in found if line != COPY and (self._engine.on_gpu or line.library == "cupy")]
+        return sorted(asked, key=lambda line: line.library == "torch.compile")
+
+    @property
     def version(self) -> str:
         """Of torch, if it is what calls the library."""
         return f"torch {self._torch.__version__}" if self._torch else ""
@@ -84,6 +91,8 @@ class Library:
         return Call(call, self._torch, "allow_tf32" in line.options)
 
     def _given(self, array: Any, dtype: str) -> Any:
+        if not self._engine.on_gpu:
+            return to_values(array, dtype).astype("float64")
         return as_torch(self._torch, self._torch.from_dlpack, array, dtype) if self._torch else array
 
     def _compile(self, line: Beside, meaning: Meaning) -> Callable[[], Any]:
@@ -107,6 +116,7 @@ class Library:
                 raise ValueError(f"its result has the shape {tuple(result.shape)}, and {tensor.name} has {shape}")
             if tensor.dtype == "i32":  # places have 64 bits there
                 result = result.int() if self._torch else result.astype("int32")
+            result = result if self._engine.on_gpu else from_values(result, tensor.dtype)
             found[tensor.name] = self._engine.adopt(result, tensor)
         return found
 

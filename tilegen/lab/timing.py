@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from textwrap import shorten
 from time import perf_counter
@@ -21,7 +22,7 @@ from tilegen.ir.tolerance import Tolerance, tolerance_of
 from tilegen.lab import inputs
 from tilegen.lab.accuracy import Accuracy
 from tilegen.lab.agreement import Agreement
-from tilegen.lab.beside import COPY, Library
+from tilegen.lab.beside import COPY, Call, Library
 from tilegen.lab.conditions import Watch
 from tilegen.lab.metric import moved_bytes
 from tilegen.lab.trust import is_known
@@ -101,9 +102,11 @@ def time_programs(
         return Timings()
     kernel = next(iter(programs.values())).kernel.written_kernel
     sets = random_sets(engine, kernel.meant_kernel, sizes)
-    agreement = Agreement(kernel, engine.xp, sizes, sets, errors=errors) if engine.on_gpu or errors else None
+    agreement, library = Agreement(kernel, engine.xp, sizes, sets, errors=errors), Library(kernel, engine, sizes)
     progress("library", 0, 1)
-    beside, theirs, notes = fastest_rival(Library(kernel, engine, sizes), engine, agreement)
+    beside, theirs, notes = fastest_rival(library, engine, agreement)
+    if not engine.on_gpu:
+        hold_library(library, agreement)
     runs, failed = _runs(programs, engine, sizes, sets, agreement, progress)
     if beside and theirs:
         runs[beside] = theirs
@@ -119,7 +122,7 @@ def _runs(
     engine: Engine,
     sizes: Mapping[str, int],
     sets: Sequence[Mapping[str, Any]],
-    agreement: Agreement | None,
+    agreement: Agreement,
     progress: Progress,
 ) -> tuple[dict[str, Runs], dict[str, TilegenError]]:
     """(the runs of those whose results are right, the errors of the others)."""
@@ -129,8 +132,7 @@ def _runs(
         progress(f"warm up {name}", number, len(programs))
         try:
             mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
-            if agreement:
-                check_agreement(agreement, mine, tolerance_of(program.tree))
+            check_agreement(agreement, mine, tolerance_of(program.tree))
             runs[name] = mine
         except TilegenError as error:
             failed[name] = error
@@ -191,14 +193,12 @@ class Runs:
 
 
 def fastest_rival(
-    library: Library, engine: Engine, agreement: Agreement | None
+    library: Library, engine: Engine, agreement: Agreement
 ) -> tuple[str | None, Runs | None, tuple[str, ...]]:
     """(name, runs, what to say of it) of the fastest call of a library whose result is right; None if there is none.
 
     `agreement`, whose arrays they run on, gets its results.
     """
-    if agreement is None:
-        return None, None, ()
     found: list[tuple[float, Beside, Runs, Sequence[Mapping[str, Any]]]] = []
     refused: list[str] = []
     for line in library.lines:
@@ -211,7 +211,8 @@ def fastest_rival(
         missing = [f"nothing is set beside it: {library.missing}"] if library.missing else []
         return None, None, (*missing, *refused)
     found.sort(key=lambda each: each[0])
-    (least, first, runs, agreement.theirs), *others = found
+    (least, first, runs, results), *others = found
+    agreement.hold(results)
     version = f" ({library.version})" if library.version else ""
     slower = [f"slower: {other}: {time / least:.3g} times the time" for time, other, _, _ in others]
     return first.library, runs, (f"{first}{version}", *slower, *refused)
@@ -226,13 +227,32 @@ def _runs_of_rival(
     runs.replay()
     if line == COPY:
         return runs, []
+    results = _right_results(library, line, agreement, calls)
+    runs.accuracy = agreement.accuracy(0, results[0])
+    return runs, results
+
+
+def _right_results(
+    library: Library, line: Beside, agreement: Agreement, calls: Sequence[Call]
+) -> Sequence[Mapping[str, Any]]:
+    """The results of calls that have been made, one on each set. Raises WrongResult where these are not right."""
     results = [library.results(call) for call in calls]
     for number, result in enumerate(results):
         share = agreement.difference_of_library(number, result, library.epsilon(line))
         if not share <= 1:
             raise WrongResult(f"its result is {share:.3g} times as far off as rounding can explain")
-    runs.accuracy = agreement.accuracy(0, results[0])
-    return runs, results
+    return results
+
+
+def hold_library(library: Library, agreement: Agreement) -> None:
+    """Gives `agreement` the results of the first call of a library that are right, if it has not all by itself."""
+    for line in () if agreement.is_whole else library.checking:
+        with suppress(Exception):  # a library, in each version, refuses a call in its own way
+            calls = [library.bind(line, arrays) for arrays in agreement.sets]
+            for call in calls:
+                call()
+            agreement.hold(_right_results(library, line, agreement, calls))
+            return
 
 
 def check_agreement(agreement: Agreement, runs: Runs, tolerance: Tolerance) -> None:

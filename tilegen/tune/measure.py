@@ -20,12 +20,13 @@ from tilegen.errors import DeviceError
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.tolerance import Tolerance, tolerance_of
 from tilegen.lab.agreement import Agreement
+from tilegen.lab.beside import Library
 from tilegen.lab.check import Case, cases, check
 from tilegen.lab.conditions import Watch, device_of
 from tilegen.lab.cost import require_timing_memory
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import limits_of_check, sizes_to_check
-from tilegen.lab.timing import Runs, check_agreement, random_sets, time_programs
+from tilegen.lab.timing import Runs, check_agreement, hold_library, random_sets, time_programs
 from tilegen.lab.trust import is_known
 from tilegen.tune.prepare import Seconds, apply, clock
 from tilegen.tune.space import Candidate
@@ -121,7 +122,8 @@ class Bench:
     def __init__(self, kernel: Kernel, runs_on: Engine, sizes: Mapping[str, int]) -> None:
         self._engine, self._sizes = runs_on, sizes
         self._sets = random_sets(runs_on, kernel.meant_kernel, sizes)
-        self._agreement = Agreement(kernel, runs_on.xp, sizes, self._sets) if runs_on.on_gpu else None
+        self._agreement = Agreement(kernel, runs_on.xp, sizes, self._sets)
+        hold_library(Library(kernel, runs_on, sizes), self._agreement)
 
     def time(self, program: Program, best: float | None) -> list[float]:
         """Milliseconds of samples, until their median is known to within 1 %; the fewer, the farther from `best`.
@@ -136,8 +138,7 @@ class Bench:
         if best is not None and once > max(_LONG, _HOPELESS * best):
             return [once]
         runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
-        if self._agreement:
-            check_agreement(self._agreement, runs, tolerance_of(program.tree))
+        check_agreement(self._agreement, runs, tolerance_of(program.tree))
         samples: list[float] = []
         for turn in range(_SAMPLES):
             samples.append(runs.sample(turn))
