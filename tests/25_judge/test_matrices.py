@@ -8,14 +8,17 @@ import pytest
 
 from tests.support.tensor_core_kernels import LOADED, TENSORIZED
 from tests.support.written import tree_from
+from tilegen.errors import IllegalStep
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
 from tilegen.judge.matrices import check_matrices
+from tilegen.lowering import lower
 from tilegen.poly.instances import project
 from tilegen.poly.verdict import Refused
+from tilegen.proof import prove
 
 MMA = stock_instructions()["mma_m16n8k16_bf16"]
 
@@ -116,6 +119,17 @@ def test_the_product_is_the_instruction():
 @pytest.mark.parametrize(("change", "sentence"), LAWS.values(), ids=LAWS)
 def test_law(change, sentence):
     assert refusal_of(tree_from(TENSORIZED), change) == sentence
+
+
+def test_no_iteration_is_left_out_where_tiles_divide_the_sizes():
+    """The sum is not rounded up, and its test holds at all sizes that the kernel admits."""
+    whole = "C: f32[M, N] where M % 32 == 0, N % 16 == 0, K % 16 == 0:"
+    text = LOADED.replace("    round_up(k, 16)\n", "").replace("C: f32[M, N]:", whole)
+    tree = tree_from(text)
+    for version in ({}, {"whole": True}, {"instructions": False}):
+        assert prove(tree.kernel, lower(tree, **version), tree.reassociated).verdict == "proved"
+    with pytest.raises(IllegalStep, match="runs as a whole, and some iterations for 'C.reg' are left out"):
+        tree_from(text.replace("K % 16", "K % 8"))
 
 
 @pytest.mark.parametrize("name", ["C.reg", "A.shared.reg", "B.shared.reg"])

@@ -23,13 +23,14 @@ from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
 from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Loop, Node, Performed, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Loop, Node, Performed, Stmt
 from tilegen.ir.row_digits import Digit, digits_of_row
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
+from tilegen.poly.system import negation_rows, solvable
 from tilegen.poly.verdict import Refused
 
 
@@ -140,11 +141,12 @@ def _box(extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> None:
-    """A condition may speak of the element that the instruction changes, and of nothing else in the nest."""
+    """A condition may speak of the element that the instruction changes, and of nothing else in the nest, unless it
+    holds at all sizes that the kernel admits."""
     stores = program.buffers[stmt.target.buffer].space == "shared"
     element = {n for i in stmt.target.index for n in i.names()} if stmt.reduce or stores else set[str]()
     for condition in stmt.guard:
-        if condition.value.names() & nest - element:
+        if condition.value.names() & nest - element and not _is_certain(program, stmt, condition):
             way = "an input that cache_shared copies in whole tiles holds zeros there, and is read without a test"
             if stmt.reduce:
                 way = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"
@@ -155,6 +157,11 @@ def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> 
                 way,
                 code="form",
             )
+
+
+def _is_certain(program: Projection, stmt: Stmt, condition: Condition) -> bool:
+    leaf = next(p.leaf for p in program.leaves if p.leaf.stmt is stmt)
+    return not any(solvable(program.original.context + leaf.ranges + rows) for rows in negation_rows(condition))
 
 
 def _check_kept(performed: Performed, stmt: Stmt) -> None:
