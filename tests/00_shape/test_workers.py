@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ def job(numbers):
         match number:
             case 2:
                 os._exit(9)
-            case Path():
-                (number / f"{time.monotonic_ns()}").touch()
+            case 4:
                 time.sleep(3600)
     return len(numbers)
 
@@ -32,13 +30,9 @@ def test_what_crashes_is_named():
     assert sorted(found, key=str) == sorted([([0, 1], 2, None), crashed, ([3], 1, None), ([6, 7, 8], 3, None)], key=str)
 
 
-def test_what_hangs_is_named(tmp_path):
-    """By a clock that stands still until a job hangs: each that does leaves a file."""
-    jobs, hour = [[0, 1], [4, tmp_path], [6]], 3600
-    found = list(
-        run_jobs(job, jobs, 1, seconds=1, split=one_by_one, clock=lambda: hour * len(list(tmp_path.iterdir())))
-    )
-    assert found == [([0, 1], 2, None), ([tmp_path], None, "killed after 1 s"), ([4], 1, None), ([6], 1, None)]
+def test_what_hangs_is_named():
+    """It alone has little time, for a machine may be slow."""
+    assert list(run_jobs(job, [[4]], 1, seconds=0.1)) == [([4], None, "killed after 0.1 s")]
 
 
 def forever():
