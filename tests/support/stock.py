@@ -4,7 +4,7 @@ import re
 from functools import cache, lru_cache
 from pathlib import Path
 
-from tilegen.errors import Source
+from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
 from tilegen.lowering import lower
@@ -40,54 +40,19 @@ def find(name, schedule):
 
 LARGEST_TILE = 5000
 
-# What the interpreter runs: tiles much larger than the sizes of tests are walked point by point, guard by guard, and
-# blocks that have no tile, too.
-_SPLIT = (("KP", 32), ("TM", 32), ("TN", 64), ("TK", 8), ("WI", 2), ("WJ", 2))
-_FEW_BLOCKS = (("GY", 1), ("GX", 2))
-LIGHTER = {
-    ("gemm_split", "split_k"): _SPLIT,
-    ("gemm_split", "split_transposed"): _SPLIT,
-    ("gemm_split", "atomic"): _SPLIT,
-    **{("hgemm", rung): (("KP", 64), ("STAGES", 2)) for rung in ("split_k", "decoding", "decoding_early")},
-    **{("hgemm", rung): (("GZ", 2),) for rung in ("batched", "batched_small")},
-    **{
-        ("hgemm", rung): _FEW_BLOCKS
-        for rung in (
-            "persistent", "ping_pong", "ping_pong_early", "half_warpgroups", "transposed_warpgroups",
-            "hgemm_bias_gelu.fused_warpgroups", "hgemm_residual.fused_warpgroups", "sums_of_warpgroups",
-            "sums_in_turns", "bytes_by_warpgroups",
-            "cut_off_rows_by_warpgroups", "cut_off_by_warpgroups", "turned_by_warpgroups", "turned_in_pairs",
-            "e4m3_by_warpgroups", "e4m3_in_turns", "promoted",
-        )
-    },
-    ("hgemm", "clusters"): (("GY", 2), ("GX", 2)),
-    **{("gemm_pieces", rung): _FEW_BLOCKS for rung in ("products", "promoted", "two_f16", "two_tf32")},
-    **{
-        ("epilogues", rung): _FEW_BLOCKS
-        for rung in ("activated", "added", "side_by_side", "gated", "scaled_bytes", "scaled_floats", "summed")
-    },
-    **{(name, "warps"): (("TN", 1), ("TY", 2), ("TF", 16), ("TC", 16), ("WM", 16), ("WF", 16))
-       for name in ("hconv", "hconv_first")},
-    **{
-        ("hconv", rung): (("TN", 1),)
-        for rung in (
-            "boxes", "whole_boxes", "columns", "rows_of_boxes", "wide_rows_of_boxes", "brain", "activated", "groups",
-            "pixels",
-        )
-    },
-    ("hconv", "more_filters"): (("TX", 4),),
-    **{("hconv_first", rung): (("TN", 1),) for rung in ("boxes", "columns", "wide_columns", "brain", "activated")},
-    ("hconv_first", "more_filters"): (("TX", 4),),
-    **{("conv_pieces", rung): (("TN", 1), ("STAGES", 2)) for rung in ("promoted", "two_f16", "more_filters")},
-    **{("conv_pieces", rung): (("TN", 1),) for rung in ("columns", "rows_of_boxes")},
-    **{("conv_pieces_first", rung): (("TN", 1), ("STAGES", 2)) for rung in ("two_f16", "more_filters", "columns")},
-    ("conv2d_winograd", "products"): (("COUNT", 32), ("TF", 32), ("TP", 32), ("TC", 4), ("WF", 1), ("WP", 1)),
-}  # fmt: skip
+# The interpreter walks every point of a launch, guards and all: of what only repeats it is given little. Blocks that
+# compute one tile after the other, images of a tile, and points of a part of a long sum.
+LITTLE = {"GY": 2, "GX": 2, "GZ": 2, "TN": 1, "KP": 64}
 
 
 def lighter(name, schedule):
-    """`schedule_stock`, with smaller tiles where the schedule's own cost an interpreter minutes."""
-    return schedule_stock(name, schedule, parameters=LIGHTER.get((name, schedule), ()))
+    """`schedule_stock` with LITTLE of what only repeats, where its steps allow that."""
+    found = find(name, schedule)
+    repeated = {p.name for p in found.parameters} & LITTLE.keys() - (set() if "conv" in found.kernel else {"TN"})
+    try:
+        return schedule_stock(name, schedule, parameters=tuple((each, LITTLE[each]) for each in sorted(repeated)))
+    except TilegenError:  # as where images fill the rows that a warpgroup needs
+        return schedule_stock(name, schedule)
 
 
 # How many points a block or a launch takes is no tile, nor is the size of an image: fewer change nothing in the text.
