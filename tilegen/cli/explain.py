@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import click
 
 from tilegen.cli import explain_printing, printing
-from tilegen.cli.commands import MACHINE, shared_arguments, size_option, tilegen
+from tilegen.cli.arguments import parse_point
+from tilegen.cli.commands import FIX, MACHINE, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request
+from tilegen.cli.request import Request, select
+from tilegen.ir.steps import Setting
+from tilegen.schedule import Derivation
 
 
 @tilegen.command("explain")
 @shared_arguments
 @size_option("M=.. ...", "Sizes to count at.")
+@FIX
 @MACHINE
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
 @plot_option("the roofline with a point for each step")
 def explain_command(
-    request: Request, machine: str | None, last: bool, maps: bool, no_compile: bool, plot: str | None
+    request: Request,
+    fix: tuple[str, ...],
+    machine: str | None,
+    last: bool,
+    maps: bool,
+    no_compile: bool,
+    plot: str | None,
 ) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
-    from tilegen.lab.explain import explain
+    from tilegen.lab.advice import advise
+    from tilegen.lab.explain import Explanation, explain
     from tilegen.lab.machine import find_machine
     from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
     check_plot(plot)
     ceilings = find_machine(machine)
-    scheduled = request.one("explain", fixed={})
+    fixed = parse_point(fix, "--fix")
+    scheduled = request.one("explain", fixed)
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
+
+    def again(values: Mapping[str, Setting]) -> Derivation:
+        return request.built_kernel(select(request), fixed).schedule(scheduled.core.name, **values).core
+
+    def work() -> Explanation:
+        asked: dict[str, Any] = {"machine": ceilings, "progress": progress}
+        found = explain(scheduled.core, counted, compiled=not no_compile, last=last, **asked)
+        return replace(found, advice=advise(scheduled.core, counted, again=again, **asked))
+
     with printing.progress() as progress:
-        result = run_interruptibly(
-            lambda: explain(
-                scheduled.core, counted, machine=ceilings, compiled=not no_compile, last=last, progress=progress
-            )
-        )
+        result = run_interruptibly(work)
     if request.json_file:
         printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result)}, request.json_file)
     if request.json_file != "-":

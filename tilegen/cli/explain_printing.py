@@ -23,7 +23,8 @@ _FOLD: dict[str, Any] = {"overflow": "fold"}
 
 def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     """Everything that is known, for a reader."""
-    shown = found.table()
+    shown, (first, *others) = found.table(), found.advice or ("no waste was found that a step mends",)
+    out.print(f"advice: {first}", soft_wrap=True)
     out.print(shown.title, style="bold")
     out.print(
         f"as written: {_with_prefix(found.operations)} operations on {_with_prefix(found.compulsory)}B, "
@@ -37,6 +38,8 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
         _print_launch(out, launch, found, maps)
     if last.error:
         out.print(Text(f"\n{found.schedule} cannot be launched: {last.error}", style="red"), soft_wrap=True)
+    for each in others:
+        out.print(f"further advice: {each}", soft_wrap=True)
     _footer(out, found)
 
 

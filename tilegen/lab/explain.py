@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
@@ -33,6 +34,9 @@ from tilegen.lowering import Launch
 from tilegen.lowering.grid import Product, count_blocks
 from tilegen.lowering.memory import bytes_of
 from tilegen.schedule import Derivation, Stage
+
+if TYPE_CHECKING:
+    from tilegen.lab.advice import Advice
 
 Progress = Callable[[str, int, int], None]
 
@@ -127,6 +131,7 @@ class Explanation(ShownAsTable):
         compulsory: bytes that any program for it moves: inputs read once, outputs written once.
         steps: with the launches after each, whose times are milliseconds, and traffic bytes.
         notes: what could not be known.
+        advice: wastes of the whole schedule, and steps that mend them, the largest gain first.
     """
 
     kernel: str
@@ -137,6 +142,7 @@ class Explanation(ShownAsTable):
     compulsory: int
     steps: tuple[StepReport, ...]
     notes: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     def table(self) -> Table:
         """A row for each launch after each step."""

@@ -29,9 +29,10 @@ def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
         except LimitError:
             continue
         for launch in launches if tree != tree_of(tree.kernel) else ():
-            if _runs_alone(launch.distributed):
+            if runs_alone(launch.distributed):
                 found += [f"{name}: {launch.name} runs on one thread: no loop of this launch is bound"]
-            found += [f"{name}: {line}" for line in _tiles_of_one_thread(launch)]
+            tiles = tiles_of_one_thread(launch)
+            found += [f"{name}: {waste}: {' and '.join(steps)} shares it out" for waste, steps in tiles]
         dropped = {step: why for launch in launches for step, why in launch.dropped.items()}
         found += [f"{name}: {step} makes no vectors: {why}" for step, why in dropped.items()]
         numbers = dict.fromkeys(v for v in walk(tree.kernel.equations) if isinstance(v, Const) and v.dtype in FLOATS)
@@ -40,15 +41,16 @@ def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
     return found
 
 
-def _runs_alone(launch: Node) -> bool:
+def runs_alone(launch: Node) -> bool:
     """True if more than one statement instance runs in it, and no loop is bound."""
     bound = any(loop.kind in (*BLOCK_KINDS, *THREAD_KINDS) for loop in loops(launch))
     counts = (prod(loop.extent.const if loop.extent.is_const else 2 for loop in path) for path, _ in leaves((launch,)))
     return not bound and max(counts) > 1
 
 
-def _tiles_of_one_thread(launch: Launch) -> Iterator[str]:
-    """A line for each tile in memory that the first thread of a block fills by itself, with the step that shares it."""
+def tiles_of_one_thread(launch: Launch) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What is to say of each tile in memory that the first thread of a block fills by itself, and steps that share it
+    out."""
     spaces, found = {b.name: b.space for b in launch.memory}, dict[str, Loop]()
     for path, stmt in leaves((launch.distributed,)):
         plain = all(loop.kind in ("serial", "unrolled", *BLOCK_KINDS) and not loop.performed for loop in path)
@@ -58,11 +60,11 @@ def _tiles_of_one_thread(launch: Launch) -> Iterator[str]:
             found[stmt.target.buffer] = own[-1]
     threads = launch.block[0]
     for buffer, loop in found.items() if prod(launch.block) > 1 else ():
-        bound, tile = loop.name, ""
+        steps: tuple[str, ...] = (f"bind({loop.name}, thread.x)",)
         if not loop.extent.is_const or loop.extent.const > threads:
             stem = loop.name.replace(".", "_")
-            bound, tile = f"{stem}_t", f"tile({loop.name}, {threads}) -> {stem}_o, {stem}_t and "
-        yield f"one thread of {prod(launch.block)} fills '{buffer}': {tile}bind({bound}, thread.x) shares it out"
+            steps = (f"tile({loop.name}, {threads}) -> {stem}_o, {stem}_t", f"bind({stem}_t, thread.x)")
+        yield f"one thread of {prod(launch.block)} fills '{buffer}'", steps
 
 
 def _binds_threads(loop: Loop) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -103,12 +104,15 @@ class Studies:
         Raises:
             UsageError: the kernel has no such size, or it is out of range.
         """
+        from tilegen.lab.advice import advise
         from tilegen.lab.explain import explain
         from tilegen.lab.machine import machine_here
         from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
         counted = power_sizes(self.core.kernel, _known_sizes(self.core.kernel, sizes), GPU_LIMITS)
-        return explain(self.core, counted, machine=machine_here(), last=last, compiled=compiled)
+        machine = machine_here()
+        found = explain(self.core, counted, machine=machine, last=last, compiled=compiled)
+        return replace(found, advice=advise(self.core, counted, machine))
 
     def compare(
         self,

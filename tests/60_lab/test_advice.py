@@ -1,0 +1,79 @@
+"""Advice: for each waste that is counted, steps that mend it, tried, with the times predicted without and with them."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilegen
+from tilegen.cli import run
+from tilegen.lab.advice import advise
+from tilegen.lab.machine import H200
+from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+
+MAP = "kernel more(A: f32[M, N]) -> C: f32[M, N]:\n    C[i, j] = A[i, j] + 1\n"
+TURNED = """
+schedule s for more():
+    tile(i, 32) -> bi, ti
+    tile(j, 8) -> bj, tj
+    order(bi, bj, ti, tj)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.x)
+    bind(tj, thread.y)
+"""
+SUM = """
+kernel sums(A: f32[M, K]) -> y: f32[M]:
+    y[i] = sum[k](A[i, k])
+
+schedule s for sums():
+    tile(i, 64) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+TILE = """
+kernel twice(A: f32[N]) -> C: f32[N]:
+    var W: f32[N]
+    W[i] = A[i] * 2
+    C[i] = W[i] + 1
+
+schedule s for twice():
+    tile(C.i, 256) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    compute_at(W, at=b)
+    cache_shared(W, at=b)
+"""
+# a text, or a stock file -> the schedule, what is wasted, the remedy
+WASTES = {
+    "unbound": (MAP, None, "more runs on one thread", "bind(i, block.y), tile(j, 128) -> j_b, j_t, bind(j_b, block.x)"),
+    "one thread": (TILE, "s", "one thread of 256 fills 'W.shared'", "bind(W.i, thread.x)"),
+    "lanes": (MAP + TURNED, "s", "lanes jump in A[bi*32 + ti, bj*8 + tj]: 12 %", "swap thread.x and thread.y in bind"),
+    "sum": (SUM, "s", "'y' is read and written for each term", "cache_register(y, at=t)"),
+    "reuse": ("gemm", "naive", "a block reads A and B several times", "cache_shared(A, at=ko), cache_shared(B, at=ko)"),
+    "banks": ("transpose", "tiled", "bank conflicts in X.shared, 32 turns for each", "pad(X.shared, 1)"),
+}
+
+
+@pytest.mark.parametrize("case", WASTES)
+def test_a_waste_has_a_remedy_that_is_predicted_to_help(case: str) -> None:
+    text, schedule, waste, remedy = WASTES[case]
+    scheduled = tilegen.load(text).kernel().schedule(schedule)
+    found = advise(scheduled.core, power_sizes(scheduled.kernel, {}, GPU_LIMITS), H200)
+    (told,) = [each for each in found if each.waste.startswith(waste)]
+    assert remedy in told.remedy
+    assert told.after < told.before
+    assert [each.after for each in found] == sorted(each.after for each in found)
+
+
+def test_the_first_line_of_explain_is_its_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["explain", "gemm", "--schedule", "tiled", "--no-compile", "--last", "--size", "K=512"]
+    assert run([*words, "M=128", "N=128"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("advice: few blocks: 16 on 132 multiprocessors: TS=16 (")
+    assert run([*words, "M=4096", "N=4096"]) == 0
+    assert capsys.readouterr().out.startswith("advice: no waste was found that a step mends\n")
+
+
+def test_python_advises_too() -> None:
+    (first, *_) = tilegen.load(TILE).schedule("s").explain(compiled=False).advice
+    assert "x 4.13" in str(first)
