@@ -52,6 +52,15 @@ def test_an_unknown_size_is_a_mistake(capsys):
     assert "has no size 'Q'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["explain --no-compile --last --json -", "prove --json -"])
+def test_sizes_are_fixed_as_check_fixes_them(words, capsys):
+    command, *options = words.split()
+    assert run([command, "gemm", "--schedule", "naive", *options, "--fix", "K=64"]) == 0
+    assert command == "prove" or set(json.loads(capsys.readouterr().out)["sizes"]) == {"M", "N"}
+    assert run([command, "gemm", "--schedule", "naive", *options, "--fix", "Q=64"]) == 2
+    assert "has no size or attribute 'Q'" in capsys.readouterr().err
+
+
 def test_a_constant_given_as_a_size_is_told_apart(capsys):
     assert run(["explain", "row_sum", "--schedule", "warps", "--size", "N=64"]) == 2
     assert "a constant of the kernel: --set N=64 changes it" in capsys.readouterr().err

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from tilegen.cli import printing
-from tilegen.cli.commands import shared_arguments, size_option, tilegen
+from tilegen.cli.arguments import parse_point
+from tilegen.cli.commands import FIX, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request
+from tilegen.cli.request import Request, join
 
 if TYPE_CHECKING:
     from tilegen.backends.sass import Hot, Listing
@@ -24,15 +25,16 @@ _LONGEST = 120  # lines of a loop that are shown without --all
 @tilegen.command("asm")
 @shared_arguments
 @size_option("K=64 ...", "Sizes to fix as constants.")
+@FIX
 @click.option("--ptx", "language", flag_value="ptx", help="PTX, the compiler's own assembly.")
 @click.option("--sass", "language", flag_value="sass", default="sass", help="Machine code; needs nvdisasm.")
 @click.option("--arch", default="sm_90", show_default=True, help="The architecture.")
 @click.option("--all", "whole", is_flag=True, help="All instructions of the kernel, not only the innermost loop.")
-def asm_command(request: Request, language: str, arch: str, whole: bool) -> int:
+def asm_command(request: Request, fix: tuple[str, ...], language: str, arch: str, whole: bool) -> int:
     """Show PTX or SASS of the innermost loop with its mix of instructions, without a GPU."""
     from tilegen.backends import sass
 
-    scheduled = request.one("asm", request.sizes)
+    scheduled = request.one("asm", join(request.sizes, parse_point(fix, "--fix")))
     text = scheduled.source("cuda", arch=arch)
     listings = run_interruptibly(lambda: sass.ptx(text, arch) if language == "ptx" else sass.sass(text, arch))
     found = [(listing, sass.hot(listing)) for listing in listings.values()]

@@ -13,9 +13,10 @@ from tilegen.backends.assembled import assemble, unassembled_note
 from tilegen.backends.record import Record
 from tilegen.backends.text_versions import TextVersions
 from tilegen.cli import printing
-from tilegen.cli.commands import shared_arguments, size_option, tilegen
+from tilegen.cli.arguments import parse_point
+from tilegen.cli.commands import FIX, shared_arguments, size_option, tilegen
 from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request
+from tilegen.cli.request import Request, join
 from tilegen.lowering import Launch
 from tilegen.proof import Obligation, Proof
 
@@ -42,13 +43,14 @@ MEANING = {
 @tilegen.command("prove")
 @shared_arguments
 @size_option("K=64 ...", "Sizes to fix as constants.")
-def prove_command(request: Request) -> int:
+@FIX
+def prove_command(request: Request, fix: tuple[str, ...]) -> int:
     """Prove that the program that a schedule's text is printed from is the kernel, for all sizes."""
     found: dict[str, dict[str, Proof]] = {}
     times: dict[str, float] = {}
     with printing.progress() as progress:
         progress("apply", 0, 1)
-        wanted = request.schedules(request.sizes)
+        wanted = request.schedules(join(request.sizes, parse_point(fix, "--fix")))
         for number, (name, each) in enumerate(wanted.items()):
             progress(f"prove {name}", number, len(wanted))
             found[name], times[name] = _prove_versions(each)

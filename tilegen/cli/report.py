@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tilegen.cli import printing
-from tilegen.cli.commands import MACHINE, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.arguments import parse_point
+from tilegen.cli.commands import FIX, MACHINE, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.cli.output import PAGE, check_output, write
 from tilegen.cli.plot import read_measurements
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @tilegen.command("report")
 @shared_arguments
 @size_option("M=.. ...", "Sizes to count at.")
+@FIX
 @MACHINE
 @click.option("-o", "output", metavar="F.html", default="report.html", show_default=True, help="The page to write.")
 @click.option(
@@ -33,7 +35,13 @@ if TYPE_CHECKING:
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no machine code and no registers.")
 @UNPROVED
 def report_command(
-    request: Request, machine: str | None, output: str, measured: tuple[str, ...], no_compile: bool, unproved: bool
+    request: Request,
+    fix: tuple[str, ...],
+    machine: str | None,
+    output: str,
+    measured: tuple[str, ...],
+    no_compile: bool,
+    unproved: bool,
 ) -> int:
     """Write one HTML page of schedules, without a GPU: trees, CUDA beside machine code, banks, roofline."""
     from tilegen.lab.machine import find_machine
@@ -46,7 +54,7 @@ def report_command(
     require(*LIBRARIES)
     found = [read_measurements(path) for path in measured]
     ceilings = find_machine(machine)
-    scheduled = list(request.schedules({}).values())
+    scheduled = list(request.schedules(parse_point(fix, "--fix")).values())
     kernel = scheduled[0].kernel
     request.check_sizes(kernel)
     counted = power_sizes(kernel, request.sizes, GPU_LIMITS)

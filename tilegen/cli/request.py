@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from typing import TypeVar
 
 from tilegen import api
 from tilegen.cli.arguments import STANDARD_INPUT, is_fraction
@@ -18,6 +19,8 @@ from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, 
 from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule, Setting
+
+N = TypeVar("N", int, float)
 
 _WITH_SCHEDULES = re.compile(r"(?P<file>.+):(?P<names>\w+(,\w+)*)", re.DOTALL)
 _MOST_ROWS = 1000
@@ -269,7 +272,7 @@ def _number(value: Setting) -> float:
     return float(value) if isinstance(value, str) and is_fraction(value) else value  # type: ignore[return-value]
 
 
-def join(sizes: Mapping[str, int], attributes: Mapping[str, float]) -> dict[str, float]:
+def join(sizes: Mapping[str, N], attributes: Mapping[str, N]) -> dict[str, N]:
     """The two mappings as one. Raises UsageError where they give one name two values."""
     for name, value in attributes.items():
         if sizes.get(name, value) != value:
