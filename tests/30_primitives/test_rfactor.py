@@ -6,7 +6,9 @@ import pytest
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.frontend.stock import standard_steps
 from tilegen.interpreter import reference, run
+from tilegen.ir.walk import stmts
 from tilegen.lowering import lower
 from tilegen.proof import prove
 from tilegen.schedule import apply
@@ -25,6 +27,11 @@ STEPS = {
     tile(kr, 2) -> km, kp
     rfactor({t}, [ko, kp]) -> part
     order(km, kp)""",
+    "at": """tile({i}, 3) -> b, r
+    tile({k}, 4) -> ko, kp
+    rfactor({t}, kp, at=b) -> part
+    order(b, r, kp, ko)
+    bind(b, block.x)""",
     "twice": """tile({k}, 4) -> ko, kp
     tile(ko, 3) -> kb, kc
     rfactor({t}, kp) -> part
@@ -86,3 +93,33 @@ def test_what_combines_parts_may_come_in_any_order():
     assert np.array_equal(
         run(tree, {"N": 5, "K": 23}, {"X": x})["y"], reference(tree.kernel, {"N": 5, "K": 23}, {"X": x})["y"].value
     )
+
+
+def test_what_uses_the_result_follows_where_parts_are_combined():
+    """The loop over rows `r` is divided: all parts, then what combines them, then what uses that."""
+    text = """kernel centre(X: f32[M, N]) -> Y: f32[M, N]:
+    var m: f32[M]
+    m[i] = sum[j](X[i, j])
+    Y[i, j] = X[i, j] - m[i]
+
+schedule s for centre():
+    reassociate(m)
+    fuse(m.i, Y.i) -> i
+    rename(m.j, Y.j) -> j
+    tile(i, 3) -> b, r
+    share_block(j, 2) -> c, w, l, v
+    order(b, r, w, l, c, v)
+    reduce_block(m, b, w, l) -> warps, lanes
+    bind_warps(b, w, l)
+"""
+    module = parse(Source("centre.tg", text))
+    tree = apply(build(module.kernels["centre"]), module.schedules[0], defines=standard_steps()).tree
+    (block,) = tree.body
+    assert [{s.name for s in stmts(row)} & {"lanes", "warps", "m", "Y"} for row in block.body if row.name == "r"] == [
+        {"lanes"},
+        {"warps"},
+        {"m"},
+        {"Y"},
+    ]
+    assert emit(lower(tree), "cuda").count("__syncthreads();") == 1
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"

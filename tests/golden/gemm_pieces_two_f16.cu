@@ -210,8 +210,8 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
     // cache_register(tops, at=tt, vector=4)
     float tops_reg[4];
     #pragma unroll
-    for (int v_3 = 0; v_3 < 4; ++v_3)
-        tops_reg[v_3] = -INFINITY;
+    for (int v_2 = 0; v_2 < 4; ++v_2)
+        tops_reg[v_2] = -INFINITY;
 
     if (rows * 64 + 63 < K && block * 256 + 255 < N) {
         for (int h = 0; h < 64; ++h) {
@@ -220,8 +220,8 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
             load_vector<float4>(B_reg, &B[(rows * 64 + h) * N + block * 256 + tt * 4]);
 
             #pragma unroll
-            for (int v_3 = 0; v_3 < 4; ++v_3)
-                tops_reg[v_3] = fmaxf(tops_reg[v_3], fabsf(B_reg[v_3]));
+            for (int v_2 = 0; v_2 < 4; ++v_2)
+                tops_reg[v_2] = fmaxf(tops_reg[v_2], fabsf(B_reg[v_2]));
         }
     } else {
         for (int h = 0; h < 64; ++h)
@@ -231,9 +231,9 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
                     load_vector<float4>(B_reg, &B[(rows * 64 + h) * N + block * 256 + tt * 4]);
 
                 #pragma unroll
-                for (int v_3 = 0; v_3 < 4; ++v_3)
-                    if (block * 256 + tt * 4 + v_3 < N)
-                        tops_reg[v_3] = fmaxf(tops_reg[v_3], fabsf(B_reg[v_3]));
+                for (int v_2 = 0; v_2 < 4; ++v_2)
+                    if (block * 256 + tt * 4 + v_2 < N)
+                        tops_reg[v_2] = fmaxf(tops_reg[v_2], fabsf(B_reg[v_2]));
             }
     }
 
@@ -273,16 +273,16 @@ gemm_f16x2_top(float* __restrict__ top, const float* __restrict__ tops, int K, i
 extern "C" __global__ void __launch_bounds__(256)
 gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* __restrict__ R, int M, int K)
 {
-    const int row = blockIdx.x;  // fuse(most.r, most.r2, most.r3, R.r) -> row; bind_warps(row, w, l)
-    const int w = threadIdx.y;   // rename(mw, most.mw, rw) -> w
-    const int l = threadIdx.x;   // rename(ml, most.ml, rl) -> l
+    const int row = blockIdx.x;  // fuse(most.r, R.r) -> row; bind_warps(row, w, l)
+    const int w = threadIdx.y;   // rename(mw, rw) -> w
+    const int l = threadIdx.x;   // rename(ml, rl) -> l
 
-    // cache_partials(most, warps, lanes, row, w)
+    // reduce_block(most, row, mw, ml) -> warps, lanes
     __shared__ float warps_shared[8];
 
     float lanes_reg = -INFINITY;
 
-    // reduce_rows(most, most.c, WARPS) -> mc, mw, ml, lanes
+    // share_block(most.c, WARPS) -> mc, mw, ml, mv
     for (int mc = 0; mc < (K + 1023) / 1024; ++mc) {
         // cache_register(A, at=mc, vector=4)
         float A_reg[4];
@@ -291,13 +291,13 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 
         if (mc * 1024 + 1023 < K) {
             #pragma unroll
-            for (int v = 0; v < 4; ++v)
-                lanes_reg = fmaxf(lanes_reg, fabsf(A_reg[v]));
+            for (int mv = 0; mv < 4; ++mv)
+                lanes_reg = fmaxf(lanes_reg, fabsf(A_reg[mv]));
         } else {
             #pragma unroll
-            for (int v = 0; v < 4; ++v)
-                if (mc * 1024 + w * 128 + l * 4 + v < K)
-                    lanes_reg = fmaxf(lanes_reg, fabsf(A_reg[v]));
+            for (int mv = 0; mv < 4; ++mv)
+                if (mc * 1024 + w * 128 + l * 4 + mv < K)
+                    lanes_reg = fmaxf(lanes_reg, fabsf(A_reg[mv]));
         }
     }
 
@@ -314,7 +314,6 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 
     __syncthreads();  // warps.shared is complete: written above, read below
 
-    // rfactor(most, most.mw) -> warps
     for (int mw2 = 0; mw2 < 8; ++mw2)
         most_reg = fmaxf(most_reg, warps_shared[mw2]);
 

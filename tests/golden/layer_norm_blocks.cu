@@ -38,19 +38,17 @@ layer_norm(const float* __restrict__ X,
            const float* __restrict__ shift,
            float* __restrict__ Y)
 {
-    // fuse(mean.i, mean.i2, mean.i3, variance.i, variance.i2, variance.i3, Y.i) -> i; bind_warps(i, w, l)
-    const int i = blockIdx.x;
-    const int w = threadIdx.y;  // tile(r, 128) -> w, r
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+    const int i = blockIdx.x;   // fuse(mean.i, variance.i, Y.i) -> i; bind_warps(i, w, l)
+    const int w = threadIdx.y;  // share_block(j, WARPS) -> c, w, l, v
+    const int l = threadIdx.x;
 
-    // cache_partials(mean, mw, mp, i, w)
+    // reduce_block(mean, i, w, l) -> mw, mp
     __shared__ float mw_shared[4];
-    // cache_partials(variance, vw, vp, i, w)
+    // reduce_block(variance, i, w, l) -> vw, vp
     __shared__ float vw_shared[4];
 
     // cache_register(X, at=i, vector=4)
     float X_reg[2][4];
-    // tile(j, WARPS*128) -> c, r
     #pragma unroll
     for (int c = 0; c < 2; ++c)
         load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
@@ -76,7 +74,6 @@ layer_norm(const float* __restrict__ X,
 
     __syncthreads();  // mw.shared is complete: written above, read below
 
-    // rfactor(mean, mean.w) -> mw
     for (int w2 = 0; w2 < 4; ++w2)
         mean_reg += mw_shared[w2];
 
@@ -103,7 +100,6 @@ layer_norm(const float* __restrict__ X,
 
     __syncthreads();  // vw.shared is complete: written above, read below
 
-    // rfactor(variance, variance.w) -> vw
     for (int w2 = 0; w2 < 4; ++w2)
         variance_reg += vw_shared[w2];
 

@@ -23,7 +23,7 @@ row_argmax(__global const float* restrict X, __global int* restrict at, int M)
 {
     const int b = get_group_id(0);  // tile(i, R) -> b, w; bind_warps(b, w, l)
     const int w = get_local_id(1);
-    const int l = get_local_id(0);  // tile(r, 4) -> l, v
+    const int l = get_local_id(0);  // share_warp(j, 32) -> c, l, v
 
     __local float at_best_lanes_of[256];
     __local int at_lanes_of[256];
@@ -45,7 +45,6 @@ row_argmax(__global const float* restrict X, __global int* restrict at, int M)
 
         // cache_register(X, at=l, vector=4)
         float X_reg[8][4];
-        // tile(j, 128) -> c, r
         for (int c = 0; c < 8; ++c)
             vstore4(*(__global const float4*)&X[(b * 8 + w) * 1024 + c * 128 + l * 4], 0, X_reg[c]);
 

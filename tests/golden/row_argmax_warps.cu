@@ -34,7 +34,7 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
 {
     const int b = blockIdx.x;   // tile(i, R) -> b, w; bind_warps(b, w, l)
     const int w = threadIdx.y;
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+    const int l = threadIdx.x;  // share_warp(j, 32) -> c, l, v
 
     // cache_register(at.best, at=w)
     float at_best_reg;
@@ -53,7 +53,6 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
 
         // cache_register(X, at=l, vector=4)
         float X_reg[8][4];
-        // tile(j, 128) -> c, r
         #pragma unroll
         for (int c = 0; c < 8; ++c)
             load_vector<float4>(X_reg[c], &X[(b * 8 + w) * 1024 + c * 128 + l * 4]);

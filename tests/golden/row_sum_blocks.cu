@@ -16,18 +16,17 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
 extern "C" __global__ void __launch_bounds__(128)
 row_sum(const float* __restrict__ X, float* __restrict__ y)
 {
-    const int i = blockIdx.x;   // rfactor(y, y.w) -> yw; bind_warps(i, w, l)
-    const int w = threadIdx.y;  // tile(r, 128) -> w, r
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+    const int i = blockIdx.x;   // bind_warps(i, w, l)
+    const int w = threadIdx.y;  // share_block(j, WARPS) -> c, w, l, v
+    const int l = threadIdx.x;
 
-    // cache_partials(y, yw, yl, i, w)
+    // reduce_block(y, i, w, l) -> yw, yl
     __shared__ float yw_shared[4];
 
     float yl_reg = 0.0f;
 
     // cache_register(X, at=l, vector=4)
     float X_reg[2][4];
-    // tile(j, WARPS*128) -> c, r
     #pragma unroll
     for (int c = 0; c < 2; ++c) {
         const float4 X_vec = __ldcs(reinterpret_cast<const float4*>(&X[i * 1024 + c * 512 + w * 128 + l * 4]));

@@ -50,18 +50,17 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(128)
 softmax(const float* __restrict__ X, float* __restrict__ Y)
 {
-    const int i = blockIdx.x;   // fuse(m.i, m.i2, m.i3, e.i, s.i, s.i2, s.i3, Y.i) -> i; bind_warps(i, w, l)
-    const int w = threadIdx.y;  // tile(r, 128) -> w, r
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+    const int i = blockIdx.x;   // fuse(m.i, e.i, s.i, Y.i) -> i; bind_warps(i, w, l)
+    const int w = threadIdx.y;  // share_block(j, WARPS) -> c, w, l, v
+    const int l = threadIdx.x;
 
-    // cache_partials(m, mw, mp, i, w)
+    // reduce_block(m, i, w, l) -> mw, mp
     __shared__ float mw_shared[4];
-    // cache_partials(s, sw, sp, i, w)
+    // reduce_block(s, i, w, l) -> sw, sp
     __shared__ float sw_shared[4];
 
     // cache_register(X, at=i, vector=4)
     float X_reg[2][4];
-    // tile(j, WARPS*128) -> c, r
     #pragma unroll
     for (int c = 0; c < 2; ++c)
         load_vector<float4>(X_reg[c], &X[i * 1024 + c * 512 + w * 128 + l * 4]);
@@ -87,7 +86,6 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
 
     __syncthreads();  // mw.shared is complete: written above, read below
 
-    // rfactor(m, m.w) -> mw
     for (int w2 = 0; w2 < 4; ++w2)
         m_reg = fmaxf(m_reg, mw_shared[w2]);
 
@@ -120,7 +118,6 @@ softmax(const float* __restrict__ X, float* __restrict__ Y)
 
     __syncthreads();  // sw.shared is complete: written above, read below
 
-    // rfactor(s, s.w) -> sw
     for (int w2 = 0; w2 < 4; ++w2)
         s_reg += sw_shared[w2];
 

@@ -47,16 +47,15 @@ __kernel __attribute__((reqd_work_group_size(32, 32, 1))) void
 total_pl(__global const float* restrict x, __global float* restrict y, int N)
 {
     const int b = get_group_id(0);  // rfactor(y, b) -> part; bind_warps(b, w, l)
-    const int w = get_local_id(1);  // tile(r, 128) -> w, r
-    const int l = get_local_id(0);  // tile(r, 4) -> l, v
+    const int w = get_local_id(1);  // share_block(r, 32) -> c, w, l, v
+    const int l = get_local_id(0);
 
-    // cache_partials(part, pw, pl, b, w)
+    // reduce_block(part, b, w, l) -> pw, pl
     __local float pw_shared[32];
     __local float pw_lanes_of[1024];
 
     float pl_reg = 0.0f;
     if (hidden(b * 65536 + 65535 < N)) {
-        // tile(r, 4096) -> c, r
         for (int c = 0; c < 16; ++c) {
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
@@ -91,7 +90,6 @@ total_pl(__global const float* restrict x, __global float* restrict y, int N)
     if (l == 0 & w == 0) {
         float part_reg = 0.0f;
 
-        // rfactor(part, part.w) -> pw
         for (int w2 = 0; w2 < 32; ++w2)
             part_reg += pw_shared[w2];
 

@@ -35,15 +35,14 @@ extern "C" __global__ void __launch_bounds__(1024)
 total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
 {
     const int b = blockIdx.x;   // rfactor(y, b) -> part; bind_warps(b, w, l)
-    const int w = threadIdx.y;  // tile(r, 128) -> w, r
-    const int l = threadIdx.x;  // tile(r, 4) -> l, v
+    const int w = threadIdx.y;  // share_block(r, 32) -> c, w, l, v
+    const int l = threadIdx.x;
 
-    // cache_partials(part, pw, pl, b, w)
+    // reduce_block(part, b, w, l) -> pw, pl
     __shared__ float pw_shared[32];
 
     float pl_reg = 0.0f;
     if (b * 65536 + 65535 < N) {
-        // tile(r, 4096) -> c, r
         for (int c = 0; c < 16; ++c) {
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
@@ -80,7 +79,6 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
     if (l == 0 && w == 0) {
         float part_reg = 0.0f;
 
-        // rfactor(part, part.w) -> pw
         for (int w2 = 0; w2 < 32; ++w2)
             part_reg += pw_shared[w2];
 

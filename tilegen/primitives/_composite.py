@@ -123,12 +123,12 @@ def _bind_argument(argument: Argument, values: Mapping[str, Any]) -> Argument:
 
 
 def _part_of(word: Word, values: Mapping[str, Any]) -> Word:
-    """`A.shared`, where `A` stands for another name; the kinds of loops, `block.x`, stand for themselves."""
+    """`A.loop`, where these stand for other names, with the last word of the second; `block.x` stands for itself."""
     first, dot, rest = word.text.partition(".")
-    bound = values.get(first)
+    bound, part = values.get(first), values.get(rest)
     if not dot or not isinstance(bound, Word) or word.text in LOOP_KINDS:
         return word
-    return replace(word, text=f"{bound.text}.{rest}")
+    return replace(word, text=f"{bound.text}.{part.text.rpartition('.')[2] if isinstance(part, Word) else rest}")
 
 
 def _with_span(bound: Argument, span: Span | None) -> Argument:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import Access, Loop, Node, Stmt
-from tilegen.ir.walk import stmts
+from tilegen.ir.nodes import Access, Equation, Loop, Node, Stmt
+from tilegen.ir.walk import add_guard, in_loops, stmts, substitute
 from tilegen.primitives._terms import Terms
 
 
@@ -88,3 +88,24 @@ class Partial:
     @property
     def _across(self) -> frozenset[str]:
         return frozenset(loop.name for loop in self.terms.across)
+
+
+def nest_at(nest: Node, total: Equation, terms: Terms, whole: Stmt, inside: tuple[Loop, ...]) -> tuple[Node, ...]:
+    """The `nest` of `total` for the elements of one iteration of a loop around what computes the parts.
+
+    Args:
+        whole: the statement of the undivided reduction.
+        inside: the loops around it in that iteration: those of its terms, and those that run over elements again.
+    """
+    body: tuple[Node, ...] = (nest,)
+    for _ in total.loops:
+        (outer,) = body
+        assert isinstance(outer, Loop)
+        body = outer.body
+    body = substitute(body, {r.name: place for r, place in zip(total.loops, terms.left, strict=True)})
+    own = {loop.name for loop in (*terms.across, *terms.rest)}
+    for condition in whole.guard:
+        if condition.value.names().isdisjoint(own):
+            body = add_guard(body, condition)
+    rows = [loop for loop in inside if loop.name not in own]
+    return (in_loops(rows[:-1], replace(rows[-1], body=body)),) if rows else body

@@ -1,4 +1,4 @@
-"""reassociate(C)"""
+"""reassociate(C), reassociate(m, s)"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilegen.primitives import BufferName, primitive
 
 @primitive("arithmetic")
 class Reassociate:
-    """Allow the terms of a reduction to be combined in any order from here on.
+    """Allow the terms of reductions to be combined in any order from here on.
 
     kernel:
         kernel total(X: f32[N, K, R]) -> y: f32[N]:
@@ -36,18 +36,22 @@ class Reassociate:
     wins; what combines parts of them, which rfactor made, does not need it.
     """
 
-    reduction: BufferName
+    reductions: tuple[BufferName, ...]
 
     def apply(self, tree: Tree) -> Tree:
+        for name in self.reductions:
+            self._check(tree, name)
+        return replace(tree, reassociated=tuple(dict.fromkeys((*tree.reassociated, *self.reductions))))
+
+    def _check(self, tree: Tree, reduction: str) -> None:
         kernel = tree.kernel
         known = [e.target for e in kernel.equations if e.reduce and (not e.best or isinstance(e.arg, Load))]
-        if any(e.target == self.reduction and e.best for e in kernel.equations) and self.reduction not in known:
+        if any(e.target == reduction and e.best for e in kernel.equations) and reduction not in known:
             raise StepError(
-                f"'{self.reduction}' keeps its order: of equal values the first one wins",
-                notes=(f"rfactor({self.reduction}, ...) divides it, and what combines its parts can go in any order",),
+                f"'{reduction}' keeps its order: of equal values the first one wins",
+                notes=(f"rfactor({reduction}, ...) divides it, and what combines its parts can go in any order",),
             )
-        if self.reduction not in known:
+        if reduction not in known:
             listed = f"its reductions are {', '.join(known)}" if known else "the kernel has no such reduction"
-            notes = did_you_mean(self.reduction, known) or (listed,)
-            raise StepError(f"'{self.reduction}' is no reduction whose order could change", notes=notes)
-        return replace(tree, reassociated=(*tree.reassociated, self.reduction))
+            notes = did_you_mean(reduction, known) or (listed,)
+            raise StepError(f"'{reduction}' is no reduction whose order could change", notes=notes)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.nodes import Buffer, Equation, Loop, Node, Tree
-from tilegen.ir.walk import loads, stmts
+from tilegen.ir.nodes import Buffer, Equation, Kernel, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import leaves, loads, rewrite, stmts
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives._layout import storage_order
-from tilegen.primitives._partial import Partial
+from tilegen.primitives._partial import Partial, nest_at
 from tilegen.primitives._parts import split_reduction
-from tilegen.primitives._terms import need_reduction, terms_of
+from tilegen.primitives._terms import Terms, need_reduction, terms_of
 from tilegen.primitives._tree import need_fresh, need_loop
 
 
@@ -47,12 +47,14 @@ class Rfactor:
     one launch with what combines them, or go through global memory. `layout` is their storage order, with
     the loops' names for the number of the part; several loops are given as a list. The terms are combined
     in another order than the kernel's text has: floating-point sums differ in their last bits. Of equal
-    values in argmax and argmin the one with the lowest index still wins.
+    values in argmax and argmin the one with the lowest index still wins. With `at`, each iteration of that
+    loop combines its own parts, behind what computes them; what uses the result there follows.
     """
 
     reduction: BufferName
     loops: LoopName | tuple[LoopName, ...]
     layout: tuple[str, ...] | None = None
+    at: LoopName | None = None
     name: NewName
 
     def apply(self, tree: Tree) -> Tree:
@@ -62,27 +64,60 @@ class Rfactor:
         need_fresh(tree, (self.name,))
         terms = terms_of(tree, equation, across)
         kernel = split_reduction(tree, terms, self.name, self._order(tree, equation, across))
-        total = next(e for e in kernel.equations if e.target == self.reduction)
-        body: tuple[Node, ...] = ()
-        for node in tree.body:
-            body += Partial(terms, self.name).nodes((node,))
-            if any(s.name == self.reduction for s in stmts((node,))):
-                self._check_alone(node)
-                body += (nest_of(kernel, total),)
+        parts = Partial(terms, self.name)
+        body = self._combine(tree, kernel, terms, tuple(new for node in tree.body for new in parts.nodes((node,))))
         new = kernel.tensors[len(tree.kernel.tensors) :]
         buffers = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span) for t in new)
         free = (self.name,) if self.reduction in tree.reassociated else ()
         buffers, free = (*tree.buffers, *buffers), (*tree.reassociated, *free)
         return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=free)
 
-    def _check_alone(self, launch: Node) -> None:
-        """StepError where the launch uses what can only be complete behind it."""
-        for stmt in stmts((launch,)):
-            if stmt.name.removesuffix(".init") in (self.reduction, f"{self.reduction}.best"):
-                continue
-            if any(load.buffer in (self.reduction, f"{self.reduction}.best") for load in loads(stmt)):
-                notes = ("put rfactor before the step that fuses them",)
+    def _combine(self, tree: Tree, kernel: Kernel, terms: Terms, body: tuple[Node, ...]) -> tuple[Node, ...]:
+        """`body`, which computes the parts, with the nest that combines them: in `at`, or a launch of its own."""
+        total = next(e for e in kernel.equations if e.target == self.reduction)
+        whole, at = nest_of(kernel, total), self.at
+        if at is None:
+            place = next(n for n, node in enumerate(body) if self._has_parts(node))
+            if stmt := self._user(body[place]):
+                notes = ("put rfactor before the step that fuses them, or name the loop to combine in: at=...",)
                 raise StepError(f"'{stmt.name}' uses '{self.reduction}' in the launch that reduces it", notes=notes)
+            return (*body[: place + 1], whole, *body[place + 1 :])
+        need_loop(tree, at)
+        path, stmt = next((p, s) for p, s in leaves(tree.body) if s.name == self.reduction)
+        names = [loop.name for loop in path]
+        inside = path[names.index(at) + 1 :] if at in names else ()
+        within = {loop.name for loop in inside}
+        outside = next((loop.name for loop in terms.across if loop.name not in within), None)
+        if outside:
+            notes = (f"the loops around '{self.reduction}' are {', '.join(names)}, outermost first",)
+            raise StepError(f"loop '{outside}' is not inside '{at}'", notes=notes)
+        nest = nest_at(whole, total, terms, stmt, inside)
+
+        def enter(value: object) -> object:
+            if isinstance(value, Loop) and value.name == at and self._has_parts(value):
+                place = next(n for n, child in enumerate(value.body) if self._has_parts(child))
+                head, tail = self._divide(value.body[place])
+                return replace(value, body=(*value.body[:place], head, *nest, *tail, *value.body[place + 1 :]))
+            return value
+
+        return rewrite(body, enter)
+
+    def _has_parts(self, node: Node) -> bool:
+        return any(stmt.name == self.name for stmt in stmts((node,)))
+
+    def _user(self, node: Node) -> Stmt | None:
+        """What uses the result in `node`."""
+        results = (self.reduction, f"{self.reduction}.best")
+        return next((s for s in stmts((node,)) if any(load.buffer in results for load in loads(s))), None)
+
+    def _divide(self, node: Node) -> tuple[Node, tuple[Node, ...]]:
+        """`node` as far as it computes the parts, and what follows: all of it that uses the result."""
+        if not isinstance(node, Loop) or self._user(node) is None:
+            return node, ()
+        place = next(n for n, child in enumerate(node.body) if self._has_parts(child))
+        head, tail = self._divide(node.body[place])
+        tail = (*tail, *node.body[place + 1 :])
+        return replace(node, body=(*node.body[:place], head)), (replace(node, body=tail),) if tail else ()
 
     def _order(self, tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> tuple[int, ...]:
         """The parts' storage order: one part after the other, unless there is a layout."""
