@@ -97,10 +97,58 @@ schedule s for best():
     cache_register(at.best, at=i)
     cache_register(at, at=i)
 """
+# Lane by lane: what those ahead have, what there is up to each, and both; a term is some lanes' alone.
+RUNNING = """
+kernel sums(X: i32[M, N], N: int = 11) -> y: i32[M, N]:
+    y[i, j] = {}[k {} j](X[i, k])
+
+schedule s for sums():
+    reassociate(y)
+    scan(y) -> run
+    tile(j, 4) -> c, l
+    tile(i, 2) -> b, w
+    cache_register(run, at=w)
+    bind(b, block.x)
+    bind(w, thread.y)
+    bind(l, thread.x)
+"""
+BOTH = """
+kernel sums(X: f32[M, N], N: int = 20) -> y: f32[M, N]:
+    y[i, j] = sum[k <= j](X[i, k])
+
+schedule s for sums():
+    reassociate(y)
+    split_scan(y, 2) -> total, local, before
+    scan(local, along=total)
+    split_scan(before, 4) -> warp, inner, outer
+    scan(inner, along=warp)
+    scan(outer) -> run
+    fuse(total.i, warp.i, outer.i, before.i, y.i) -> i
+    tile(total.jo, 4) -> c, l
+    tile(y.jo, 4) -> c2, l2
+    fuse(c, warp.joo, outer.joo, before.joo, c2) -> c
+    fuse(l, warp.koi) -> l
+    fuse(before.joi, l2) -> l2
+    rename(l, l2) -> l
+    bind(i, block.x)
+    cache_register(warp, at=c)
+    cache_register(run, at=i)
+    cache_register(outer, at=c)
+    cache_register(inner, at=c)
+    cache_register(local, at=c)
+    cache_register(total, at=l)
+    cache_register(before, at=l)
+    bind(l, thread.x)
+"""
 
 
 def trees():
     return {
+        "ahead": tree_from(RUNNING.format("sum", "<")),
+        "up to": tree_from(RUNNING.format("max", "<="), N=8),
+        "ahead, from the end": tree_from(RUNNING.format("prod", ">")),
+        "up to, from the end": tree_from(RUNNING.format("min", ">=")),
+        "in two levels": tree_from(BOTH),
         "softmax": tree_from(SOFTMAX),
         "total": tree_from(TOTAL),
         "total of a long row": tree_from(TOTAL, N=37),
@@ -189,7 +237,25 @@ def no_test_of_the_tail(value):
     return replace(value, test=()) if isinstance(value, Combine) and value.test else value
 
 
+def the_other_prefix(value):
+    return replace(value, inclusive=not value.inclusive) if isinstance(value, Combine) and value.start else value
+
+
+def a_stale_start(value):
+    """Only the terms of this exchange."""
+    if isinstance(value, Combine) and value.start:
+        return replace(value, value=value.start)
+    return value
+
+
 FAULTS = [
+    ("ahead", the_other_prefix, "values"),
+    ("up to", the_other_prefix, "values"),
+    ("in two levels", the_other_prefix, "values"),
+    ("ahead", a_stale_start, "values"),
+    ("ahead", half_of_the_lanes, "values"),
+    ("ahead", another_reduction, "values"),
+    ("ahead", under_a_test, "uninitialised"),
     ("softmax", half_of_the_lanes, "values"),
     ("softmax", another_reduction, "values"),
     ("softmax", under_a_test, "uninitialised"),

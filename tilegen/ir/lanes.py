@@ -8,13 +8,15 @@
         Y[w, l] = X[w, l] - m.reg[w]
 
 A thread.x loop around a reduction whose target does not depend on it combines: its iterations are neighbouring
-lanes of one warp. A register that is touched inside and outside of the loops of an axis is there once for each
-thread along it, all with the same contents: what writes it outside is done by all of them.
+lanes of one warp. What reads the target right beside that has it as it is there in sequence: with the terms of the
+lanes ahead, or up to its own. A register that is touched inside and outside of the loops of an axis is there once for
+each thread along it, all with the same contents: what writes it outside is done by all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import count
 from operator import attrgetter
 
 from tilegen.ir.affine import const
@@ -53,6 +55,18 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     ):
         return None
     return path[depth]
+
+
+def running_reads(body: Sequence[object], at: int, target: str) -> tuple[range, range]:
+    """The places of statements in `body` that read `target` right ahead of its update at `at`, and right behind it."""
+
+    def reads(place: int) -> bool:
+        node = body[place] if 0 <= place < len(body) else None
+        return isinstance(node, Stmt) and any(load.buffer == target for load in loads(node))
+
+    first = next(n for n in count(at, -1) if not reads(n - 1))
+    last = next(n for n in count(at) if not reads(n + 1))
+    return range(first, at), range(at + 1, last + 1)
 
 
 def _has_inner_loops(inner: tuple[Loop, ...], stmt: Stmt) -> bool:

@@ -3,7 +3,7 @@
 Run one after the other, the iterations of all loops give a sequence of statement instances. The tree is the kernel if
 this sequence is the kernel's up to the order of independent instances (coverage, statements, order, updates), if
 every value read through a copy is the one that the kernel reads (bounds, copies), and if iterations that run at once
-could as well run in sequence (races, atomics). What remains asks whether the tree can be lowered as it says
+could as well run in sequence (running, races, atomics). What remains asks whether the tree can be lowered as it says
 (structure, vectors, pipelines). `CHECKS` lists the theorems; each file states its own, and asks isl just that.
 """
 
@@ -27,6 +27,7 @@ from tilegen.judge.matrices import check_matrices
 from tilegen.judge.order import check_order
 from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.running import check_running
 from tilegen.judge.specialized import check_specialized
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
@@ -72,6 +73,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that no dependence is reversed", check_order),
     ("that old values are read before they are overwritten", check_updates),
     ("where blocks, threads and buffers are", check_structure),
+    ("that what lanes combine is read where they have it", check_running),
     ("that atomic updates are those of a reduction", check_atomics),
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),

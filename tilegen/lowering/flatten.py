@@ -128,8 +128,8 @@ def _flat(
 ) -> tuple[Spmd, ...]:
     """`body` inside the loops `around`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
-    for place, node in enumerate(body):
-        out += _slot_nodes(context, path, place)
+    for place, (exchanges, node) in enumerate(context.lanes.running(around, body)):
+        out += [*_slot_nodes(context, path, place), *exchanges]
         if isinstance(node, Stmt):
             out += _statement(node, around, context)
             continue
@@ -190,14 +190,13 @@ def _statement(stmt: Stmt, around: tuple[Loop, ...], context: Context) -> tuple[
 def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) -> dict[str, tuple[int, ...]]:
     """For each buffer on the chip, the dimensions that stay: without those of one element that no instruction takes.
 
-    Register buffers lose those that run over thread loops, too: every thread has its own slice. What is read by
+    Register buffers lose those in which a thread has one place, too: every thread has its own slice. What is read by
     descriptor keeps all.
     """
     described = described_buffers(node)
     uses: dict[str, list[tuple[Affine, ...]]] = {}
     for access in accesses(node):
         uses.setdefault(access.buffer, []).append(access.index)
-    mine = {var(name) for name in threads}
     kept: dict[str, tuple[int, ...]] = {}
     for buffer in buffers:
         if buffer.space == "global" or buffer.name in described:
@@ -207,9 +206,15 @@ def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) 
         dims = [d for d in buffer.order if buffer.shape[d] != const(1) or d in whole]
         if buffer.space == "register":
             lane = len(buffer.shape) - 2 if buffer.fragment else None
-            dims = [d for d in dims if d != lane and not all(point[d] in mine for point in points)]
+            dims = [d for d in dims if d != lane and not _is_one_in_thread({point[d] for point in points}, threads)]
         kept[buffer.name] = tuple(sorted(dims or buffer.order[-1:] if buffer.space == "shared" else dims))
     return kept
+
+
+def _is_one_in_thread(places: set[Affine], threads: frozenset[str]) -> bool:
+    """True if each thread has one place of these: a coordinate, or a sum of its coordinates that is always the same."""
+    told = all(place.names() <= threads for place in places)
+    return told and (len(places) == 1 or all(place in map(var, threads) for place in places))
 
 
 def without_dims(buffer: Buffer, kept: tuple[int, ...]) -> Buffer:

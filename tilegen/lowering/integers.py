@@ -228,7 +228,7 @@ class _Claims:
                     self.body(called.body, {**seen, **dict(zip(called.parameters, given, strict=True))}, functions)
                 case Combine():
                     self.tests(node.test, names)
-                    self.values((node.value, node.arg), names)
+                    self.values((node.value, node.arg, node.start), names)
                 case Declare():
                     self.values((node.start,), names)
                 case Stmt():

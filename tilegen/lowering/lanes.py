@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import combining_loop, copied_registers
-from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Stmt, Tree
+from tilegen.ir.lanes import combining_loop, copied_registers, running_reads
+from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.show import show_condition
-from tilegen.ir.walk import leaves
+from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.program import Combine, For, If, Spmd
 
 Tests = tuple[Condition, ...]
@@ -51,14 +51,39 @@ class Lanes:
             update = replace(update, arg=Load(index.name, (), stmt.arg.dtype))
         return self._add_tests(exchange, stmt.guard), update
 
-    def _result(self, target: Access) -> Buffer:
+    def running(self, around: tuple[Loop, ...], body: tuple[Node, ...]) -> list[tuple[list[Combine], Node]]:
+        """Each node of `body` with the exchanges ahead of it that give what it reads while lanes combine that."""
+        found: list[tuple[list[Combine], Node]] = [([], node) for node in body]
+        if not around or around[-1].kind != "thread.x":
+            return found
+        for at, node in enumerate(body):
+            if not isinstance(node, Stmt) or not node.reduce or self.loop(around, node) is None:
+                continue
+            for word, places in zip(("ahead", "upto"), running_reads(body, at, node.target.buffer), strict=True):
+                if places:
+                    exchange = self._exchange_in_order(node, around[-1], word)
+                    found[min(places.start, at)][0].append(exchange)
+                for n in places:
+                    found[n] = found[n][0], _read_there(found[n][1], exchange)
+        return found
+
+    def _exchange_in_order(self, stmt: Stmt, lane: Loop, word: str) -> Combine:
+        """What each lane has of the target of `stmt` right ahead of its own update, or up to it."""
+        assert stmt.reduce
+        result, dtype = self._result(stmt.target, word), self.tree.buffer(stmt.target.buffer).dtype
+        start, inclusive = Load(stmt.target.buffer, stmt.target.index, dtype), word == "upto"
+        exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype,
+                           start=start, inclusive=inclusive)  # fmt: skip
+        return self._add_tests(exchange, stmt.guard)
+
+    def _result(self, target: Access, word: str = "lanes") -> Buffer:
         """A name for what goes to `target`."""
         dtype = self.tree.buffer(target.buffer).dtype
         stem = target.buffer.removesuffix(".reg").removesuffix(".shared")
-        name, number = f"{stem}.lanes", 1
+        name, number = f"{stem}.{word}", 1
         while name in self.results:
             number += 1
-            name = f"{stem}.lanes{number}"
+            name = f"{stem}.{word}{number}"
         # Short floats are computed with in 32 bits.
         self.results[name] = Buffer(name, "f32" if dtype in SHORT_FLOATS else dtype, (), "lanes", ())
         return self.results[name]
@@ -89,6 +114,18 @@ class Lanes:
         but what they would put in may be a register that has no value.
         """
         return replace(node, test=node.test + tests)
+
+
+def _read_there(node: Node, exchange: Combine) -> Node:
+    """The statement that reads what is exchanged in the place of the register."""
+    start = exchange.start
+    assert start
+
+    def change(access: Access | Load) -> Access | Load:
+        mine = isinstance(access, Load) and access.buffer == start.buffer
+        return Load(exchange.name, (), start.dtype) if mine else access
+
+    return rewrite_accesses(node, change)
 
 
 def _exchanges(node: Spmd) -> bool:

@@ -181,9 +181,10 @@ class VectorCopy:
 class Combine:
     """The values of `lanes` neighbouring threads of a warp, combined: each of these has the result in `name`.
 
-    `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral
-    element. Every thread of the block comes by. For argmax and argmin, `arg` is what goes with the value, and
-    `arg_name` the name of what goes with the result: the lower one of equals.
+    `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral element.
+    Every thread comes by. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
+    one of equals. With a `start`, a lane has what this and the values of the lanes ahead of it come to, with
+    `inclusive` its own, too.
     """
 
     name: str
@@ -196,6 +197,8 @@ class Combine:
     arg: Expr | None = None
     arg_name: str = ""
     arg_dtype: str = ""
+    start: Load | None = None
+    inclusive: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
@@ -30,10 +31,17 @@ class Exchanges:
     Attributes:
         alike: (register, name of an axis) where all threads along the axis have the same.
         updates: by the identity of the statement.
+        readers: those that read a target while lanes combine it, by their identity, each with the update.
     """
 
     alike: frozenset[tuple[str, str]]
     updates: Updates
+    readers: Mapping[int, Stmt]
+
+    def meeting(self, node: object) -> int:
+        """What an update by lanes has in common with those that read its target meanwhile; 0 for others."""
+        update = self.readers.get(id(node), node)
+        return id(update) if id(update) in self.updates else 0
 
     def axes(self, stmt: Stmt) -> frozenset[str]:
         """The axes whose threads all do `stmt`, and the same."""
@@ -44,8 +52,13 @@ class Exchanges:
         return combine.lane.names() if combine else frozenset()
 
 
-def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchanges:
-    """What is done together in `body`, a launch in the names of `where` with its tests at the statements."""
+def exchanges_of(
+    body: tuple[Spmd, ...], launch: Launch, where: Axes, readers: Mapping[int, Stmt] = MappingProxyType({})
+) -> Exchanges:
+    """What is done together in `body`, a launch in the names of `where` with its tests at the statements.
+
+    `readers` are the statements that have something else of a register than the other lanes.
+    """
     results = frozenset(b.name for b in launch.buffers.values() if b.space == "lanes")
     updates = dict(_updates(body, where, results))
     registers = {b.name for b in launch.buffers.values() if b.space == "register" and not b.fragment}
@@ -59,7 +72,7 @@ def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchang
         (n, axis) for n, found in writers.items() for axis in axes if any(_runs_once(s, axis, updates) for s in found)
     ]
     if not wanted:
-        return Exchanges(frozenset(), updates)
+        return Exchanges(frozenset(), updates, readers)
 
     def sources(key: tuple[str, str]) -> set[tuple[str, str]]:
         """What a register is computed from, other than by lanes that combine."""
@@ -67,7 +80,12 @@ def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchang
         read = [load for s in own for load in (*loads(s), *loads(updates.get(id(s))))]
         return {(load.buffer, key[1]) for load in read if load.buffer in registers}
 
-    alike = {(n, a) for n in registers for a in axes if not any(_names_thread(s, a, updates) for s in writers[n])}
+    lanes = frozenset(name for kind, name, _ in where.threads if kind == "thread.x")
+
+    def differs(stmt: Stmt, axis: str) -> bool:
+        return (axis in lanes and id(stmt) in readers) or _names_thread(stmt, axis, updates)
+
+    alike = {(n, a) for n in registers for a in axes if not any(differs(s, a) for s in writers[n])}
     while apart := {key for key in alike if not sources(key) <= alike}:
         alike -= apart
     found: set[tuple[str, str]] = set()
@@ -77,7 +95,7 @@ def exchanges_of(body: tuple[Spmd, ...], launch: Launch, where: Axes) -> Exchang
         if key not in found:
             found.add(key)
             pending += sources(key)
-    return Exchanges(frozenset(found), updates)
+    return Exchanges(frozenset(found), updates, readers)
 
 
 def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iterable[tuple[int, Combine]]:

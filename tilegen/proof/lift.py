@@ -37,6 +37,7 @@ from tilegen.proof.kinds import Special, kind_of
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
 from tilegen.proof.rings import join_roles
+from tilegen.proof.running import read_running
 from tilegen.proof.straighten import straighten
 from tilegen.proof.versions import drop_repeated_versions, merge_versions
 
@@ -92,7 +93,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         }
         waits = any(isinstance(v, BulkStore | StoresRead) for v in launch.inside)
         result.buffers |= {STORES.name: STORES} if waits else {}
-        _Lift(result, launch, where, exchanges_of(body, launch, where)).run(body)
+        body, readers = read_running(body)
+        _Lift(result, launch, where, exchanges_of(body, launch, where, readers)).run(body)
     return result
 
 
@@ -174,8 +176,8 @@ class _Lift:
                     if is_wait(node) or fills_ring(node):
                         close()  # who reads behind it needs no barrier, and stands in a nest of its own
                     axes = next(iter(self._axes(node)), frozenset())
-                    combines = len(segment) + 1 if id(node) in self.exchanges.updates else 0
-                    segment += [((axes, combines), each) for each in self._lift_alone((node,), scope, names)]
+                    meeting = self.exchanges.meeting(node)
+                    segment += [((axes, meeting), each) for each in self._lift_alone((node,), scope, names)]
                     if fills_ring(node):
                         close()
         close()

@@ -16,6 +16,7 @@ from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.running import check_running
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
@@ -170,6 +171,7 @@ def _run_where(stmt: Stmt, missing: tuple[Condition, ...], *more: Condition) -> 
 
 def _check_threads(program: Projection) -> None:
     check_structure(program)
+    check_running(program)
     check_atomics(program)
     try:
         check_races(program)

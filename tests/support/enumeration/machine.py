@@ -241,6 +241,8 @@ class Run:
         for (name, launch, _, place), touches in self.log.items():
             if not any(writes for _, writes in touches):
                 continue
+            if self._read_while_combined(name, place, [path for path, _ in touches]):
+                return "race"
             kinds = BLOCK_KINDS if self.buffers[name].space == "global" else ()
             if self.buffers[name].space == "register":
                 kinds = [kind for kind in THREAD_KINDS if (name, kind, launch) not in copies]
@@ -252,10 +254,23 @@ class Run:
                 for two, second, there, other in seen[n + 1 :]:
                     if mine is not None and mine == other:
                         continue
-                    lanes = {(name, place, one), (name, place, two)} <= self.combined
+                    updates = [(name, place, path) in self.combined for path in (one, two)]
+                    lanes = any(updates) and (updates[0] or not first) and (updates[1] or not second)
                     if (first or second) and (here != there or self._meet(one, two, lanes)):
                         return "race"
         return None
+
+    def _read_while_combined(self, name, place, paths):
+        """True if an element is touched in a loop whose lanes combine it, and not right beside that."""
+        updates = [path for path in paths if (name, place, path) in self.combined]
+        for update in updates[:1]:
+            lane = next(n for n, step in enumerate(update) if step[2] == "thread.x")
+            loop = [path for path in paths if path[:lane] == update[:lane] and path[lane][:3] == update[lane][:3]]
+            places = {path[-1][0] for path in loop}
+            apart = places != set(range(min(places), max(places) + 1)) or {len(path) for path in loop} != {lane + 2}
+            if apart and any(path not in updates for path in loop):
+                return True
+        return False
 
     def _copies(self):
         """(register, kind, launch) where each thread along an axis has the register; None where one changes its own."""

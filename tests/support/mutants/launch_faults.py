@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.support.mutants import warp_faults
 from tests.support.mutants.places import nodes, put
 from tilegen.ir.affine import Affine, Mod, const, var
-from tilegen.ir.nodes import Access, Condition, Load, Stmt
+from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
@@ -190,6 +190,9 @@ def wrong_exchange(launch):
             yield (replace(node, lanes=node.lanes // 2),)
             yield (replace(node, lanes=node.lanes * 2),)
             yield (replace(node, reduce="min" if node.reduce != "min" else "max"),)
+            if node.start:
+                yield (replace(node, inclusive=not node.inclusive),)
+                yield (replace(node, value=Const(0, node.dtype)),)
             if node.test:
                 yield (replace(node, test=()),)
         if isinstance(node, VectorCopy) and node.inside is not None:

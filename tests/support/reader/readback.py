@@ -227,7 +227,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
             case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)
             case p.Combine():
-                self._combine(node, texts)
+                (self._combine if node.arg is None else self._combine_pair)(node, texts)
             case p.Perform():
                 self.perform(node, texts)
             case Hold(names):
@@ -328,20 +328,20 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
 
     def _combine(self, node, texts):
         """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
-        if node.arg is not None:
-            self._combine_pair(node, texts)
-            return
         kind = self.dialect.types[node.dtype]
         text = self._take_declaration(texts, ("const", *kind.split()))
-        word = f"{node.reduce}_of_lanes" if self.cuda else f"{node.reduce}_of_{kind}_lanes"
+        which, lanes = ("up_to" if node.inclusive else "ahead_of", "lane") if node.start else ("of", "lanes")
+        word = "_".join((node.reduce, which, lanes) if self.cuda else (node.reduce, which, kind, lanes))
         same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
         *place, term = text.start[3]
+        if node.start:
+            same(self.term(place.pop()), self._value(node.start), f"terms of {node.name}")
         if self.cuda:
             same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
         else:
-            flat = self.launch.flat.evaluate(self.env)
             same(place[0], ("name", f"{text.name}_of"), f"memory of {node.name}")
-            same([self.term(each) for each in place[1:]], [flat, node.lanes], f"lanes of {node.name}")
+            which = [self.launch.flat.evaluate(self.env), node.lanes]
+            same([self.term(each) for each in place[1:]], which, f"lanes of {node.name}")
         self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
         self.scope[text.name] = Memory(node.name, 0)
 

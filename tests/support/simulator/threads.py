@@ -316,7 +316,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
 
     def _read(self, access):
         place, space = self._place(access), self.home.launch.buffers[access.buffer].space
-        if space in ("register", "vector"):
+        if space in ("register", "vector", "lanes"):
             return self._register(access.buffer, place)
         key = self._key(space, access, place)
         self._note(space, key, False)

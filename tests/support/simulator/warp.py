@@ -45,7 +45,22 @@ class Lane:
         yield "lanes", path
         first = self.number - self.number % node.lanes
         lanes = [self.terms[self.exchanges, first + lane] for lane in range(node.lanes)]
-        self.registers[node.name, ()] = node.reduce, [term for term in lanes if term is not None]
+        terms = [term for term in lanes if term is not None]
+        self.registers[node.name, ()] = node.reduce, terms
+        if node.start:
+            own = self.number - first + node.inclusive
+            self.registers[node.name, ()] = self._running(node, [t for t in lanes[:own] if t is not None])
+
+    def _running(self, node, terms):
+        """What the target comes to behind these terms."""
+        together = self._value(node.start)
+        free = node.start.buffer.removesuffix("_").removesuffix(".reg") in self.home.reordered
+        for value, _ in terms:
+            if value == "unknown":
+                return self.home.terms.of("undefined")
+            new = self.home.terms.bag if free else self.home.terms.of
+            together = new(node.reduce, together, value)
+        return together
 
     def _term(self, node):
         """What the lane puts in: nothing where a test fails, "unknown" for what has no value yet."""
@@ -62,7 +77,9 @@ class Lane:
         """The terms of the lanes, one update each: in their order, which sums may change."""
         if (stmt.value.buffer, ()) not in self.registers:
             raise Wrong("uninitialised")
-        reduce, pairs = self.registers[stmt.value.buffer, ()]
+        if isinstance(running := self.registers[stmt.value.buffer, ()], int):
+            return [(running, None)]
+        reduce, pairs = running
         same = reduce == stmt.reduce or ("unknown", None) in pairs
         return pairs if same else [(self.home.terms.of(reduce, "lanes", *(value for value, _ in pairs)), None)]
 

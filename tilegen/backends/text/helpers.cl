@@ -15,6 +15,34 @@ inline float sum_of_float_lanes(__local float *terms, int thread, int lanes, flo
     return value;
 }
 
+// The sum of `start` and the values up to each of neighbouring threads.
+inline float sum_up_to_float_lane(__local float *terms, int thread, int lanes, float start, float value)
+{
+    terms[thread] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    value = start;
+    for (int lane = thread / lanes * lanes; lane <= thread; ++lane) {
+        const float other = terms[lane];
+        value = value + other;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return value;
+}
+
+// The sum of `start` and the values of the threads ahead of each.
+inline float sum_ahead_of_float_lane(__local float *terms, int thread, int lanes, float start, float value)
+{
+    terms[thread] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    value = start;
+    for (int lane = thread / lanes * lanes; lane < thread; ++lane) {
+        const float other = terms[lane];
+        value = value + other;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return value;
+}
+
 // The argmax over groups of neighbouring threads, the lower index of equal ones: each thread gets both.
 inline void argmax_of_float_int_lanes(__local float *terms, __local int *places, int thread, int lanes,
                                 float *value, int *index)

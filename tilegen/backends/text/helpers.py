@@ -80,7 +80,10 @@ def _local_lanes() -> list[Words]:
 # A function -> those that differ from it by these words, itself among them, in their order.
 _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
     "cuda": {
-        "sum_of_lanes": [{"sum": reduce, "value + other": update} for reduce, update in _UPDATES.items()],
+        **dict.fromkeys(
+            ("sum_of_lanes", "sum_along_lanes", "sum_up_to_lane", "sum_ahead_of_lane"),
+            [{"sum": reduce, "value + other": update} for reduce, update in _UPDATES.items()],
+        ),
         "argmax_of_lanes": [{"argmax": reduce, "other >": f"other {sign}"} for reduce, sign in _SIGNS.items()],
         "abs_of_int": _magnitudes({"int": "unsigned", "long long": "unsigned long long", "signed char": "unsigned"}),
         "int_of_float": _conversions(("int", "long long", "signed char", "unsigned char")),
@@ -95,7 +98,7 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
         "store_box_2d": _boxes(2),
     },
     "opencl": {
-        "sum_of_float_lanes": _local_lanes(),
+        **dict.fromkeys(("sum_of_float_lanes", "sum_up_to_float_lane", "sum_ahead_of_float_lane"), _local_lanes()),
         "argmax_of_float_int_lanes": [
             {"argmax": reduce, "float_int": f"{kind}_{place}", "float": kind, "__local int": f"__local {place}",
              "int *index": f"{place} *index", "terms[lane] >": f"terms[lane] {sign}"}

@@ -1,5 +1,5 @@
-// What lanes of a warp, or threads that meet in an element, combine. From sum_of_lanes and argmax_of_lanes helpers.py
-// makes those of other updates.
+// What lanes of a warp, or threads that meet in an element, combine. helpers.py makes those of other updates
+// from sums and argmax.
 
 // The sum over groups of neighbouring lanes of a warp: each of them gets it.
 template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T value)
@@ -10,6 +10,34 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T val
         value = value + other;
     }
     return value;
+}
+
+// The sum of the values up to each of neighbouring lanes of a warp, which are all threads along x.
+template <int lanes, typename T> __device__ __forceinline__ T sum_along_lanes(T value)
+{
+#pragma unroll
+    for (int step = 1; step < lanes; step *= 2) {
+        const T other = __shfl_up_sync(0xffffffff, value, step, lanes);
+        if (threadIdx.x >= step)
+            value = value + other;
+    }
+    return value;
+}
+
+// The sum of `start` and the values up to each lane.
+template <int lanes, typename T> __device__ __forceinline__ T sum_up_to_lane(T start, T value)
+{
+    const T other = sum_along_lanes<lanes>(value);
+    value = start;
+    return value + other;
+}
+
+// The sum of `start` and the values of the lanes ahead of each.
+template <int lanes, typename T> __device__ __forceinline__ T sum_ahead_of_lane(T start, T value)
+{
+    const T other = __shfl_up_sync(0xffffffff, sum_along_lanes<lanes>(value), 1, lanes);
+    value = start;
+    return threadIdx.x == 0 ? value : value + other;
 }
 
 // The argmax over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.

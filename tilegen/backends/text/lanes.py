@@ -16,10 +16,14 @@ def combine_lines(node: Combine, writer: Writer, launch: Launch) -> list[str]:
     if node.arg is not None:
         return _pair(node, writer, launch)
     term = _term(node, writer, node.value, init_value(node.reduce, node.dtype))
+    which, lane = "of", "lanes"
+    if node.start is not None:
+        which, lane = "up_to" if node.inclusive else "ahead_of", "lane"
+        term = f"{writer.value(node.start, -1)}, {term}"
     if writer.dialect is CUDA:
-        return [f"const {kind} {name} = {node.reduce}_of_lanes<{node.lanes}>({term});"]
+        return [f"const {kind} {name} = {node.reduce}_{which}_{lane}<{node.lanes}>({term});"]
     place = f"{writer.names[exchange_name(node.name)]}, {writer.index(launch.flat)}, {node.lanes}"
-    return [f"const {kind} {name} = {node.reduce}_of_{kind}_lanes({place}, {term});"]
+    return [f"const {kind} {name} = {node.reduce}_{which}_{kind}_{lane}({place}, {term});"]
 
 
 def _pair(node: Combine, writer: Writer, launch: Launch) -> list[str]:
