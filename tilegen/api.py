@@ -256,6 +256,20 @@ class Kernel(TunedKernel):
             record.keep(True, _ACCEPTED)
         return Scheduled(core, self, record)
 
+    def suggest(self, machine: str | None = None, /, **sizes: int) -> File:
+        """This kernel with a first schedule, `suggested`, judged and proved for all sizes.
+
+        `sizes`, and times predicted for `machine` ("h100"; else the GPU here, or an H200), decide between several ways.
+        """
+        from tilegen.suggest import suggest_for
+
+        text = f"{self.file.kernel_alone(self.ir.name)}\n{suggest_for(self.ir, sizes, machine)}"
+        return from_text(self._with_values(text), f"<suggestion for {self.ir.name}>", cache=self.file.cache)
+
+    def _with_values(self, text: str) -> str:
+        given = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"# with {given}\n{text}" if given else text
+
     def of_record(self, record: RunRecord) -> Scheduled:
         """The schedule of a record of tuning with its parameters, on the kernel of the record's own text."""
         file = from_text(record.text or "", f"<record of {record.name}>", cache=self.file.cache)
@@ -330,9 +344,7 @@ class Scheduled(Steps, Studies):
 
         `load(text).schedule(name)` gives the same tree, with the attributes and sizes that the kernel was given.
         """
-        text = self._of.file.self_contained(self.core.as_schedule)
-        given = ", ".join(f"{name} = {value}" for name, value in self._of.values.items())
-        return f"# with {given}\n{text}" if given else text
+        return self._of._with_values(self._of.file.self_contained(self.core.as_schedule))
 
     def _fixed_sizes(self) -> tuple[Callable[[], nodes.Tree], Mapping[str, int]]:
         file, name, values = self._of.file, self.kernel.name, self._of.values

@@ -26,6 +26,7 @@ RANKS = [
     {"proof"},
     {"backends"},
     {"lab"},
+    {"suggest"},
     {"export", "report"},
     {"api"},
     {"torch", "tune", "profile", "course"},

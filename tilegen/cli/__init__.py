@@ -56,6 +56,7 @@ def load_commands() -> click.Group:
         prove,
         replay,
         report,
+        suggest,
         tune,
     )
     from tilegen.cli.commands import tilegen

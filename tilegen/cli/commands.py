@@ -36,7 +36,7 @@ _SCHEDULES = click.option(
     help="Schedules by name; all of the kernel's if left out.",
     shell_complete=completion.schedules,
 )
-_SETTINGS = click.option(
+SETTINGS = click.option(
     "--set",
     "settings",
     multiple=True,
@@ -114,7 +114,7 @@ def shared_arguments_of_files(command: Command) -> Command:
 
 
 def _with_options(command: Command, file: Callable[[Command], Command]) -> Command:
-    for decorate in (_JSON, _ANY_VALUE, _SETTINGS, _SCHEDULES, KERNEL, file):
+    for decorate in (_JSON, _ANY_VALUE, SETTINGS, _SCHEDULES, KERNEL, file):
         command = decorate(command)
     return command
 
@@ -170,9 +170,9 @@ def tilegen() -> None:
     FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ... (tilegen list).
     Behind a colon it has the names of schedules: gemm:naive,tiled.
 
-    To begin: tilegen new mine.tg --from vector_add:plain writes a file of your own, and tilegen check mine.tg tries it
-    out. tilegen help lists the steps, tilegen help language the sections of the reference, tilegen learn the chapters
-    of a course; tilegen doctor says what is missing.
+    To begin: tilegen new mine.tg --from vector_add:plain writes a file of your own, tilegen check mine.tg tries it out,
+    and tilegen suggest FILE writes a first schedule for a kernel. tilegen help lists the steps, tilegen help language
+    the sections of the reference, tilegen learn the chapters of a course; tilegen doctor says what is missing.
     """
 
 

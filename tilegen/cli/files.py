@@ -153,15 +153,20 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
         text = file.self_contained(names[0], chosen)
         if None not in file.kernels[chosen].constants.values():  # those are given where it is used
             file.kernel(chosen).schedule(names[0])
-    check_output(path, None)
     if _is_same(path, request.file):
         raise UsageError(f"{shorten(path)} is what the new file would begin with: take another name")
+    write_new(text, path, force)
+    return 0
+
+
+def write_new(text: str, path: str, force: bool) -> None:
+    """Write a text of one's own. Raises UsageError where there is a file, unless `force` says to write over it."""
+    check_output(path, None)
     if path != "-" and Path(path).exists() and not force:
         raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
     write(text if text.endswith("\n") else text + "\n", path, None)
     if path != "-":
         print(f"{path}: {_contents(api.load(Path(path)))}; tilegen check {shlex.quote(path)} tries it out")
-    return 0
 
 
 def _is_same(path: str, other: str) -> bool:

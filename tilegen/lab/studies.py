@@ -109,7 +109,7 @@ class Studies:
         from tilegen.lab.machine import machine_here
         from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 
-        counted = power_sizes(self.core.kernel, _known_sizes(self.core.kernel, sizes), GPU_LIMITS)
+        counted = power_sizes(self.core.kernel, known_sizes(self.core.kernel, sizes), GPU_LIMITS)
         machine = machine_here()
         found = explain(self.core, counted, machine=machine, last=last, compiled=compiled)
         return replace(found, advice=advise(self.core, counted, machine))
@@ -147,7 +147,7 @@ class Studies:
                     f"'{each.core.kernel.name}' and '{self.core.kernel.name}' are two kernels, and one is compared"
                 )
             trees[_fresh_label(each.core.name, trees)] = each.core.tree
-        given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
+        given, runs_on = known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
         return ComparisonRun(trees, runs_on, given, unproved=unproved, machine=predicts).run()
 
@@ -176,12 +176,12 @@ class Studies:
         from tilegen.lab.ladder import LadderRun
         from tilegen.lab.machine import machine_instead
 
-        given, runs_on = _known_sizes(self.core.kernel, sizes), engine(device)
+        given, runs_on = known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
         return LadderRun(self.core, runs_on, given, limit=limit, machine=predicts, unproved=unproved).run()
 
 
-def _known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+def known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """`sizes` as integers. Raises UsageError for one that the kernel does not have."""
     for name in sizes:
         if name not in kernel.sizes:

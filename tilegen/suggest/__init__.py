@@ -1,0 +1,44 @@
+"""A first schedule for any kernel, found from what the kernel computes, as a text that a person could have written.
+
+No rule decides what is legal: each step is judged when it is written, and where one is refused the next simpler way is
+tried. What is left at the end is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Kernel
+from tilegen.lab.machine import Machine, find_machine
+from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.studies import known_sizes
+from tilegen.suggest.draft import begin
+from tilegen.suggest.plan import judged_time, write
+
+NAME = "suggested"
+
+
+def suggest(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> str:
+    """The text of a schedule `suggested` for the kernel, without the kernel; judged, and proved for all sizes.
+
+    Args:
+        sizes: all sizes of the kernel. They decide between several ways; the schedule is right at all others, too.
+        machine: whose times are predicted to rank them.
+    """
+    draft = write(begin(kernel), sizes, machine)
+    at = f", for {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
+    try:
+        time = f": {judged_time(draft, sizes, machine):.3g} ms predicted on an {machine.name}"
+    except TilegenError as error:
+        time = f": {error.message}"
+    return draft.text(NAME, f"Suggested from what the kernel computes{at}{time}.")
+
+
+def suggest_for(kernel: Kernel, given: Mapping[str, int], machine: str | None) -> str:
+    """`suggest` with sizes chosen for those that are not given, on the machine of that name.
+
+    Raises UsageError for a size that the kernel does not have, or where there is no such machine.
+    """
+    sizes = power_sizes(kernel, known_sizes(kernel, given), GPU_LIMITS)
+    return suggest(kernel, sizes, find_machine(machine))

@@ -1,0 +1,132 @@
+"""A schedule that is being written: each step is applied, and judged, as soon as it stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from re import findall
+from textwrap import wrap
+
+from tilegen.errors import Source, TilegenError
+from tilegen.frontend.parse import parse
+from tilegen.frontend.stock import standard_steps, stock_instructions
+from tilegen.ir.nodes import Kernel, Loop, Tree
+from tilegen.ir.walk import find_loop, loops
+from tilegen.primitives._composite import expand, names_in
+from tilegen.schedule import Derivation, start
+
+_WIDTH = 116
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter of the head: its value, and the other values that `tune` may try."""
+
+    value: int
+    candidates: tuple[int, ...] = ()
+
+    def text(self, name: str) -> str:
+        among = f" in {{{', '.join(map(str, sorted({self.value, *self.candidates})))}}}" if self.candidates else ""
+        return f"{name}={self.value}{among}"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The steps so far, with the tree that they make; a value: what is refused leaves the draft before it as it was.
+
+    Attributes:
+        lines: comments and steps, in their order.
+        numbers: the parameters of the head.
+        facts: what its `where` says.
+    """
+
+    core: Derivation
+    lines: tuple[str, ...] = ()
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+
+    @property
+    def tree(self) -> Tree:
+        return self.core.tree
+
+    def loop(self, name: str) -> Loop | None:
+        return find_loop(self.tree, name)
+
+    def has(self, name: str) -> bool:
+        """True if there is a loop of this name."""
+        return find_loop(self.tree, name) is not None
+
+    def fresh(self, wanted: str, instead_of: Sequence[str] = ()) -> str:
+        """`wanted` as the name of a loop or a buffer, or with a number behind it where that is taken.
+
+        Args:
+            instead_of: names that the next step takes away.
+        """
+        taken = {*names_in(self.tree), *(b.name for b in self.tree.buffers), *self.core.kernel.sizes, *self.numbers}
+        taken |= {scalar.name for scalar in self.core.kernel.scalars}
+        taken |= {loop.name for stage in self.core.stages for loop in loops(stage.tree.body)}
+        taken -= set(instead_of)
+        word = wanted.replace(".", "_")
+        return next(name for n in range(1, 1000) if (name := word if n == 1 else f"{word}{n}") not in taken)
+
+    def say(self, comment: str) -> Draft:
+        """With a comment above the next step."""
+        lines = [f"    # {line}" for line in wrap(comment, _WIDTH - 6, break_on_hyphens=False)]
+        return replace(self, lines=(*self.lines, *lines))
+
+    def number(self, name: str, value: int, candidates: Iterable[int] = ()) -> Draft:
+        """With a parameter in the head."""
+        return replace(self, numbers={**self.numbers, name: Number(value, tuple(candidates))})
+
+    def where(self, *facts: str) -> Draft:
+        return replace(self, facts=(*self.facts, *(fact for fact in facts if fact not in self.facts)))
+
+    def steps(self, *texts: str) -> Draft:
+        """With these steps. Raises TilegenError where one cannot be built or is refused."""
+        if not texts:
+            return self
+        used = _used(texts, self.numbers)
+        lines = "".join(f"    {text}\n" for text in texts)
+        head = ", ".join(f"{name}={number.value}" for name, number in used.items())
+        text = f"schedule suggested for {self.core.kernel.name}({head}):\n{lines}"
+        calls = parse(Source("<suggestion>", text)).schedules[0].steps
+        values, core = {name: number.value for name, number in self.numbers.items()}, self.core
+        for call in calls:
+            core = core.then(expand(call, standard_steps(), names_in(core.tree), values))
+        return replace(self, core=core, lines=(*self.lines, *(f"    {text}" for text in texts)))
+
+    def maybe(self, *texts: str, why: str = "") -> Draft:
+        """With these steps and the comment, or this draft where one is refused."""
+        try:
+            return (self.say(why) if why else self).steps(*texts)
+        except TilegenError:
+            return self
+
+    def first(self, *ways: Sequence[str]) -> Draft:
+        """With the first of these sequences of steps that is accepted. Raises the error of the last."""
+        for way in ways[:-1]:
+            try:
+                return self.steps(*way)
+            except TilegenError:
+                continue
+        return self.steps(*ways[-1])
+
+    def text(self, name: str, comment: str = "") -> str:
+        """The schedule as a text."""
+        used = _used(self.lines, self.numbers)
+        head = ", ".join(number.text(name) for name, number in used.items())
+        facts = f"\n        where {', '.join(self.facts)}" if self.facts else ""
+        above = "".join(f"# {line}\n" for line in wrap(comment, _WIDTH - 2, break_on_hyphens=False))
+        body = "\n".join(self.lines or ("    pass",))
+        return f"{above}schedule {name} for {self.core.kernel.name}({head}){facts}:\n{body}\n"
+
+
+def _used(lines: Iterable[str], numbers: Mapping[str, Number]) -> dict[str, Number]:
+    """Those of the parameters that steps speak of."""
+    words = {word for line in lines for word in findall(r"\w+", line.partition("#")[0])}
+    return {name: number for name, number in numbers.items() if name in words}
+
+
+def begin(kernel: Kernel) -> Draft:
+    """The kernel as written."""
+    return Draft(start(kernel, lambda: stock_instructions()))

@@ -1,0 +1,59 @@
+"""Steps that several rules take: nests joined into one, loops cut for blocks and threads, results in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tilegen.ir.nodes import DTYPE_BYTES
+from tilegen.ir.walk import loops
+from tilegen.suggest.draft import Draft
+from tilegen.suggest.nests import Axis, Nests
+
+
+def power_of_two(number: int, most: int) -> int:
+    """The least power of two that is not below the number, `most` at the most."""
+    return min(most, 1 << max(0, number - 1).bit_length())
+
+
+def vector_of(nests: Nests, axis: Axis) -> int:
+    """The elements of 16 bytes of the widest type that is stored along this axis."""
+    along = [a for a in nests.main if nests.fastest(a) in axis.names]
+    return 16 // max((DTYPE_BYTES[nests.tensor(a.tensor).dtype] for a in along), default=16)
+
+
+def fuse_rows(draft: Draft, nests: Nests, rows: Sequence[Axis]) -> tuple[Draft, list[str]]:
+    """The nests joined in loops over `rows`, in this order, with the names of these loops."""
+    if len(rows) > 1:
+        for n in range(len(nests.equations)):
+            wanted = [axis.loops[n] for axis in rows]
+            if wanted != [r.name for r in nests.ranges(n)][: len(rows)]:
+                draft = draft.steps(f"order({', '.join(wanted)}, ...)")
+    if len(nests.equations) == 1:
+        return draft, [axis.loops[0] for axis in rows]
+    names = []
+    for axis in rows:
+        name = draft.fresh(axis.word, axis.names)
+        draft = draft.steps(f"fuse({', '.join(axis.names)}) -> {name}")
+        names.append(name)
+    return draft, names
+
+
+def new_loops(before: Draft, after: Draft) -> list[str]:
+    """The loops that a step has made, in program order."""
+    known = {loop.name for loop in loops(before.tree.body)}
+    return list(dict.fromkeys(loop.name for loop in loops(after.tree.body) if loop.name not in known))
+
+
+def keep_inside(draft: Draft, nests: Nests, at: str) -> Draft:
+    """The intermediate tensors of these equations in registers during an iteration of `at`, as far as they can be."""
+    for name in sorted(
+        nests.inside,
+        key=lambda n: [e.target for e in nests.equations].index(n) if n in [e.target for e in nests.equations] else 99,
+    ):
+        draft = draft.maybe(f"cache_register({name}, at={at})")
+    return draft
+
+
+def bind_blocks(draft: Draft, names: Iterable[str]) -> Draft:
+    """All of these loops along x, where a grid may have 2^31 blocks; the last one varies fastest."""
+    return draft.steps(*(f"bind({name}, block.x)" for name in names))
