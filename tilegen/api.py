@@ -60,7 +60,7 @@ def load(path_or_text: str | Path, *, cache: bool = True) -> File:
     text = read_file(name, MOST_CHARACTERS * 4)
     if text is not None:
         return from_text(text, name, cache=cache)
-    notes = did_you_mean(name, list(stock_names())) or (f"the stock files are {', '.join(stock_names())}",)
+    notes = did_you_mean(name, stock_names(), "the stock files are")
     raise UsageError(f"there is no file '{shorten(name)}', and no stock file of that name", notes=notes)
 
 
@@ -161,7 +161,7 @@ class File:
                 raise UsageError(f"{self.source.name} has {what}", notes=(known,) if known else ())
             name = names[0]
         if name not in self.kernels:
-            notes = did_you_mean(name, list(self.kernels)) or (f"its kernels are {', '.join(self.kernels)}",)
+            notes = did_you_mean(name, self.kernels, "its kernels are")
             raise UsageError(f"{self.source.name} has no kernel '{name}'", notes=notes)
         decl = self.kernels[name]
         given = numbers(values, decl.fractions)
@@ -206,7 +206,7 @@ class File:
                 f"schedule '{name}' is for several kernels: say which", notes=(", ".join(found[0].kernels),)
             )
         known = [s.name for s in self.schedules]
-        notes = did_you_mean(name, known) or (f"its schedules are {', '.join(known) or 'none'}",)
+        notes = did_you_mean(name, known, "its schedules are")
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
 
 

@@ -7,7 +7,7 @@ has the exit code that the command line ends with.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, nan
 from operator import index
@@ -217,12 +217,19 @@ def first_line(value: object) -> str:
     return lines[0].strip() if lines else type(value).__name__
 
 
-def did_you_mean(word: str, known: list[str]) -> tuple[str, ...]:
-    """A note naming the nearest of `known`, or no note where none is near."""
+def did_you_mean(word: str, known: Iterable[str], listed: str = "", none: str = "") -> tuple[str, ...]:
+    """A note naming the nearest of `known`; where none is near, `listed` with all of them behind it, or no note.
+
+    `none` is the note where nothing is known.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1, cutoff=0.5)
-    return (f"did you mean '{near[0]}'?",) if near else ()
+    known = list(known)
+    if near := get_close_matches(word, known, n=1, cutoff=0.5):
+        return (f"did you mean '{near[0]}'?",)
+    if none and not known:
+        return (none,)
+    return (f"{listed} {', '.join(known) or 'none'}",) if listed else ()
 
 
 def integers(values: Mapping[str, object]) -> dict[str, int]:

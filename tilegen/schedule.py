@@ -335,7 +335,7 @@ def _parameters(schedule: Schedule, given: Mapping[str, Setting]) -> dict[str, S
             raise UsageError(f"the parameter '{parameter.name}' is {kind}, and not {value!r:.80}", parameter.span)
     for name in given:
         if name not in known:
-            notes = did_you_mean(name, known) or (f"its parameters are {', '.join(known) or 'none'}",)
+            notes = did_you_mean(name, known, "its parameters are")
             raise StepError(f"schedule '{schedule.name}' has no parameter '{name}'", schedule.span, notes=notes)
     return {p.name: given.get(p.name, p.default) for p in schedule.parameters}
 

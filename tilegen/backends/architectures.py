@@ -69,7 +69,7 @@ def require_instructions(launches: Iterable[Launch], arch: str, device: str = ""
     known = (*ARCHITECTURES, *SPECIFIC_ARCHITECTURES)
     named = re.fullmatch(r"(sm_\d+)[af]?", arch)
     if not named or not (device or named[1] in (*known, *nvrtc.architectures())):
-        notes = (*did_you_mean(arch, list(known)), f"known are {', '.join(known)}")
+        notes = (*did_you_mean(arch, known), f"known are {', '.join(known)}")
         raise UsageError(f"there is no architecture '{arch}'", notes=notes)
     launches = tuple(launches)
     for instruction in instructions_of(launches):

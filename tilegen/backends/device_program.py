@@ -183,7 +183,7 @@ class Program:
             if name in inputs[:count]:
                 raise ArgumentError(f"{name} is given twice")
             if name not in known:
-                way = did_you_mean(name, known) or ("it has " + ", ".join(known),)
+                way = did_you_mean(name, known, "it has")
                 raise ArgumentError(f"kernel '{self.kernel.name}' has no '{name}'", notes=way)
         for name in inputs[count:]:
             if name not in named:

@@ -98,6 +98,5 @@ def engine(device: str = "auto") -> Engine:
                 "host": "cpu",
                 "numpy": "interpreter",
             }
-            near = did_you_mean(meant.get(device.lower(), device), list(DEVICES))
-            notes = near or (f"the devices are {', '.join(DEVICES)}",)
+            notes = did_you_mean(meant.get(device.lower(), device), DEVICES, "the devices are")
             raise UsageError(f"there is no device '{device}'", notes=notes)

@@ -177,8 +177,7 @@ class Request:
         declared = self.load().kernels.get(kernel.name)
         if declared and size in declared.constants:
             return (f"it is a constant of the kernel: --set {size}={value} changes it",)
-        known = list(kernel.sizes)
-        return did_you_mean(size, known) or (f"its sizes are {', '.join(known)}" if known else "it has none",)
+        return did_you_mean(size, kernel.sizes, "its sizes are", none="it has none")
 
 
 def split_target(word: str) -> tuple[str, list[str]]:
@@ -291,7 +290,7 @@ def _check_settings(selection: Selection, settings: Mapping[str, Sequence[Settin
             raise UsageError(f"{name} is a constant of the kernel, and all rows are of one kernel", notes=notes)
         if name not in selection.attributes and name not in selection.parameters:
             known = sorted({*selection.attributes, *selection.parameters})
-            near = did_you_mean(name, known) or (f"there are {', '.join(known) or 'none'}",)
+            near = did_you_mean(name, known, "there are")
             raise UsageError(f"no schedule has a parameter '{name}', and the kernel no attribute", notes=near)
         fractions = [each for each in values if isinstance(each, str) and is_fraction(each)]
         if fractions and name not in selection.attributes:

@@ -52,5 +52,5 @@ def _place_in(texts: Sequence[s.Name], place: int) -> Span:
 
 def _require_known(word: s.Name, known: Iterable[str], what: str) -> None:
     if word.text not in known:
-        notes = did_you_mean(word.text, list(known)) or (f"there are {', '.join(known)}",)
+        notes = did_you_mean(word.text, known, "there are")
         raise SourceError(f"there is no {what} '{word.text}' for `beside`", word.span, notes=notes)

@@ -109,7 +109,7 @@ def _constants(decl: s.KernelDecl, values: Mapping[str, int]) -> dict[str, Affin
     for name, value in values.items():
         if name not in decl.attributes and name not in sizes:
             known = [*sizes, *decl.attributes]
-            notes = did_you_mean(name, known) or (f"it has {', '.join(known) or 'none'}",)
+            notes = did_you_mean(name, known, "it has")
             raise UsageError(f"the kernel '{decl.name}' has no size or attribute '{name}'", notes=notes)
         if name in sizes and value < 1:
             raise UsageError(f"size {name} is {value}, and sizes are at least 1")
@@ -177,9 +177,7 @@ def _parameter(param: s.Param, role: str, index: Mapping[str, Affine]) -> Tensor
     if dtype in ("int", "float"):
         raise SourceError(f"'{name}' is not an input and cannot be an attribute", param.span)
     if dtype not in DTYPES:
-        notes = did_you_mean(dtype, list(DTYPES)) or (
-            f"the types are {', '.join(DTYPES)}, and int and float for attributes",
-        )
+        notes = did_you_mean(dtype, DTYPES) or (f"the types are {', '.join(DTYPES)}, and int and float for attributes",)
         raise SourceError(f"there is no type '{dtype}'", param.type.span, notes=notes)
     if param.shape is None and role != "input":
         notes = (f"only an input can be a scalar; a tensor of one element is {dtype}[1]",)

@@ -38,7 +38,7 @@ def _by_output(decl: s.KernelDecl) -> dict[str, s.ClaimDecl]:
     for claim in decl.claims:
         name = claim.target.base
         if name.text not in outputs:
-            notes = did_you_mean(name.text, outputs) or (f"the outputs are {', '.join(outputs)}",)
+            notes = did_you_mean(name.text, outputs, "the outputs are")
             raise SourceError(
                 f"'{name.text}' is no output, and nothing holds it against a claim", name.span, notes=notes
             )

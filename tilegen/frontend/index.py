@@ -186,6 +186,4 @@ def _unknown_name(name: s.Name, names: Mapping[str, Affine], tensors: Mapping[st
         kind = "a scalar" if scalar else "a tensor"
         notes = (_DATA[what], *((f"an integer that is known when it is compiled is '{name.text}: int'",) * scalar))
         return SourceError(f"{what} cannot depend on data, and '{name.text}' is {kind}", name.span, notes=notes)
-    return SourceError(
-        f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, list(names))
-    )
+    return SourceError(f"there is no index or size '{name.text}' here", name.span, notes=did_you_mean(name.text, names))

@@ -99,5 +99,5 @@ def check_words(equation: s.Assign, words: IndexWords, index: Collection[str], t
                 raise SourceError(
                     f"the index '{name.text}' is neither on the left side nor reduced",
                     name.span,
-                    notes=did_you_mean(name.text, list(index)) or (way_out,),
+                    notes=did_you_mean(name.text, index) or (way_out,),
                 )

@@ -137,10 +137,10 @@ def _check_machine(decl: s.InstructionDecl) -> None:
             raise SourceError(f"'{word.text}' has a meaning in CUDA or OpenCL; take another name", word.span)
     unit, arch = decl.unit, decl.arch
     if unit.text not in UNITS:
-        notes = did_you_mean(unit.text, list(UNITS)) or (f"what runs an instruction is: {', '.join(UNITS)}",)
+        notes = did_you_mean(unit.text, UNITS, "what runs an instruction is:")
         raise SourceError(f"there is no unit '{unit.text}'", unit.span, notes=notes)
     if decl.protocol and decl.protocol.text not in PROTOCOLS:
-        notes = did_you_mean(decl.protocol.text, list(PROTOCOLS)) or (f"known is {', '.join(PROTOCOLS)}",)
+        notes = did_you_mean(decl.protocol.text, PROTOCOLS, "known is")
         raise SourceError(f"nothing waits by '{decl.protocol.text}'", decl.protocol.span, notes=notes)
     if decl.protocol and (unit.text, arch.text) != PROTOCOLS[decl.protocol.text]:
         text = f"waits by {decl.protocol.text} are for a {' of '.join(PROTOCOLS[decl.protocol.text])} alone"
@@ -155,7 +155,7 @@ def _check_machine(decl: s.InstructionDecl) -> None:
     if arch.text in other:
         notes = (f"later architectures have them, too: write 'since {arch.text}'",)
         raise SourceError(f"'{arch.text}' has no instructions of its own", arch.span, notes=notes)
-    notes = did_you_mean(arch.text, list(known)) or (f"the architectures are {', '.join(known)}",)
+    notes = did_you_mean(arch.text, known, "the architectures are")
     raise SourceError(f"there is no architecture '{arch.text}'", arch.span, notes=notes)
 
 
@@ -172,7 +172,7 @@ def _check_shapes(decl: s.InstructionDecl) -> None:
         if wanted is None:
             continue
         if wanted.text not in FORMATS:
-            notes = did_you_mean(wanted.text, list(FORMATS)) or (f"the formats are: {', '.join(FORMATS)}",)
+            notes = did_you_mean(wanted.text, FORMATS, "the formats are:")
             raise SourceError(f"there is no format '{wanted.text}'", wanted.span, notes=notes)
         holder = FORMATS[wanted.text]
         if operand.param.type.text != holder:
@@ -337,5 +337,5 @@ def _check_ptx(decl: s.InstructionDecl, operands: tuple[Layout, ...]) -> None:
 
 
 def _unknown_operand_error(decl: s.InstructionDecl, name: str, span: Span) -> SourceError:
-    notes = did_you_mean(name, list(decl.names())) or (f"its operands are {', '.join(decl.names())}",)
+    notes = did_you_mean(name, decl.names(), "its operands are")
     return SourceError(f"'{decl.name.text}' has no operand '{name}'", span, notes=notes)

@@ -21,8 +21,7 @@ def check_facts(facts: tuple[Fact, ...], parameters: tuple[Parameter, ...]) -> N
     defaults = {p.name: p.default for p in parameters}
     for fact in facts:
         if unknown := sorted(fact.names() - defaults.keys()):
-            listed = f"its parameters are {', '.join(defaults)}" if defaults else "it has no parameters"
-            notes = did_you_mean(unknown[0], list(defaults)) or (listed,)
+            notes = did_you_mean(unknown[0], defaults, "its parameters are", none="it has no parameters")
             raise SourceError(f"the schedule has no parameter '{unknown[0]}'", fact.span, notes=notes)
         if words := sorted(name for name in fact.names() if isinstance(defaults[name], str)):
             raise SourceError(f"'{words[0]}' is a word, and facts compare numbers", fact.span)

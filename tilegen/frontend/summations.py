@@ -63,7 +63,7 @@ def _check_architectures(decl: s.InstructionDecl) -> None:
     archs = [line.arch or decl.arch for line in decl.sums]
     for arch in archs:
         if arch.text not in known:
-            notes = did_you_mean(arch.text, list(known)) or (f"the architectures are {', '.join(known)}",)
+            notes = did_you_mean(arch.text, known, "the architectures are")
             raise SourceError(f"there is no architecture '{arch.text}'", arch.span, notes=notes)
     if archs[0].text != decl.arch.text:
         message = f"'{decl.name.text}' begins with {decl.arch.text}, and how it adds up with {archs[0].text}"

@@ -209,7 +209,7 @@ def _no_tensor(scope: Scope, node: s.Subscript) -> SourceError:
         return SourceError(f"'{name}' is an index or a size and has no elements", node.base.span)
     if name in scope.scalars:
         return SourceError(f"'{name}' is a scalar and has no elements", node.base.span, notes=(f"write {name}",))
-    return SourceError(f"there is no tensor '{name}'", node.base.span, notes=did_you_mean(name, list(scope.tensors)))
+    return SourceError(f"there is no tensor '{name}'", node.base.span, notes=did_you_mean(name, scope.tensors))
 
 
 def check_rank(tensor: Tensor, node: s.Subscript) -> None:
@@ -310,6 +310,5 @@ def unknown_reduction(word: s.Name) -> SourceError:
     if word.text in ("mean", "average", "avg"):
         notes: tuple[str, ...] = ("a mean is sum[k](A[i, k]) / f32(N)",)
     else:
-        known = (f"the reductions are {', '.join(REDUCTIONS)}",)
-        notes = did_you_mean(word.text, list(REDUCTIONS)) or known
+        notes = did_you_mean(word.text, REDUCTIONS, "the reductions are")
     return SourceError(f"there is no reduction '{word.text}'", word.span, notes=notes)

@@ -180,7 +180,7 @@ def _require(holds: bool, node: ast.expr, message: str) -> None:
 
 def _require_listed(word: str, known: Collection[str], node: ast.expr, lead: str = "") -> None:
     if word not in known:
-        notes = did_you_mean(word, list(known)) or (f"the list has {', '.join(f'{lead}{w}' for w in sorted(known))}",)
+        notes = did_you_mean(word, known) or (f"the list has {', '.join(f'{lead}{w}' for w in sorted(known))}",)
         raise NotListed(f"{lead}{word} is not on the list of what such an expression may have", node.col_offset, notes)
 
 

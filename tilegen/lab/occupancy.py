@@ -58,8 +58,7 @@ def limits_of(arch: str) -> Limits:
     """The limits of an architecture ("sm_90"). Raises UsageError for one that is not in the table."""
     found = SM.get(arch.rstrip("a"))
     if found is None:
-        notes = did_you_mean(arch, list(SM)) or (f"known are {', '.join(SM)}",)
-        raise UsageError(f"nothing is known of the architecture '{arch}'", notes=notes)
+        raise UsageError(f"nothing is known of the architecture '{arch}'", notes=did_you_mean(arch, SM, "known are"))
     return found
 
 

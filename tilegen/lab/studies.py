@@ -185,7 +185,7 @@ def known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """`sizes` as integers. Raises UsageError for one that the kernel does not have."""
     for name in sizes:
         if name not in kernel.sizes:
-            notes = did_you_mean(name, list(kernel.sizes)) or (f"its sizes are {', '.join(kernel.sizes) or 'none'}",)
+            notes = did_you_mean(name, kernel.sizes, "its sizes are")
             raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
     return integers(sizes)
 

@@ -122,7 +122,7 @@ def _convert(value: Argument, kind: str, name: str, call: StepCall) -> Any:
 def _instruction(value: Argument, name: str, call: StepCall, instructions: Instructions) -> Instruction:
     word, known = _word(value, name, call), instructions()
     if word not in known:
-        notes = did_you_mean(word, list(known)) or ("tilegen help lists them",)
+        notes = did_you_mean(word, known) or ("tilegen help lists them",)
         raise SourceError(f"there is no instruction '{word}'", value.span or call.span, notes=notes)
     return known[word]
 

@@ -93,6 +93,6 @@ def _dimension(buffer: Buffer, words: list[str], word: str) -> int:
     if word in words:
         return words.index(word)
     if word not in map(str, range(len(words))):
-        notes = did_you_mean(word, words) or (f"its dimensions are {', '.join(words)}",)
+        notes = did_you_mean(word, words, "its dimensions are")
         raise StepError(f"'{buffer.name}' has no dimension '{word}'", notes=notes)
     return int(word)

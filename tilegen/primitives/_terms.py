@@ -14,8 +14,7 @@ def need_reduction(tree: Tree, name: str) -> Equation:
     """The reduction to the tensor `name`. StepError with those that there are if it is none."""
     known = {e.target: e for e in tree.kernel.equations if e.reduce}
     if name not in known:
-        listed = f"its reductions are {', '.join(known)}" if known else "the kernel has none"
-        notes = did_you_mean(name, list(known)) or (listed,)
+        notes = did_you_mean(name, known, "its reductions are", none="the kernel has none")
         raise StepError(f"'{name}' is no reduction", notes=notes)
     return known[name]
 

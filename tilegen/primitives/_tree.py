@@ -74,8 +74,7 @@ def need_buffer(tree: Tree, name: str) -> Buffer:
     """The buffer called `name`. StepError with the nearest name if there is none."""
     known = [b.name for b in tree.buffers]
     if name not in known:
-        notes = did_you_mean(name, known) or (f"the buffers are {', '.join(known)}",)
-        raise StepError(f"there is no buffer '{name}'", notes=notes)
+        raise StepError(f"there is no buffer '{name}'", notes=did_you_mean(name, known, "the buffers are"))
     return tree.buffer(name)
 
 

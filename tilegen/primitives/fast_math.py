@@ -42,7 +42,7 @@ class FastMath:
             raise StepError("fast_math takes the functions that may be approximated", notes=(_known_words(),))
         for word in self.functions:
             if word not in APPROXIMATIONS:
-                notes = (*did_you_mean(word, list(APPROXIMATIONS)), _known_words())
+                notes = (*did_you_mean(word, APPROXIMATIONS), _known_words())
                 raise StepError(f"there is no approximation of '{word}' with a known error", notes=notes)
             _need_use(tree, word)
         chosen = {APPROXIMATIONS[word] for word in self.functions}

@@ -52,6 +52,6 @@ class Reassociate:
                 notes=(f"rfactor({reduction}, ...) divides it, and what combines its parts can go in any order",),
             )
         if reduction not in known:
-            listed = f"its reductions are {', '.join(known)}" if known else "the kernel has no such reduction"
-            notes = did_you_mean(reduction, known) or (listed,)
+            none = "the kernel has no such reduction"
+            notes = did_you_mean(reduction, known, "its reductions are", none)
             raise StepError(f"'{reduction}' is no reduction whose order could change", notes=notes)
