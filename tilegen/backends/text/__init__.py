@@ -11,8 +11,7 @@ from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text.body import Body
-from tilegen.backends.text.bulk import in_slots
-from tilegen.backends.text.dependent_launch import HOW_TO_LAUNCH
+from tilegen.backends.text.bulk import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers

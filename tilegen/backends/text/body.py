@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text.arrays import register_extents
-from tilegen.backends.text.budgets import budget_line
 from tilegen.backends.text.bulk import bulk_lines
-from tilegen.backends.text.bulk_stores import store_lines
-from tilegen.backends.text.dependent_launch import launch_lines
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
@@ -119,15 +116,9 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
-            case _ if isinstance(node, BulkNode):
+            case _ if isinstance(node, BulkNode | StoreNode | LaunchNode | RegisterBudget):
                 notes = self.fresh_notes(node.step) if isinstance(node, BulkCopy) else []
                 return [*(f"// {note}" for note in notes), *bulk_lines(node, w, self.lines)]
-            case _ if isinstance(node, StoreNode):
-                return store_lines(node, w, self.lines)
-            case _ if isinstance(node, LaunchNode):
-                return launch_lines(node, w.dialect)
-            case RegisterBudget():
-                return [budget_line(node)]
             case Declare():
                 return self._declare(node)
             case Hold(buffers):

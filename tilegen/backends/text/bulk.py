@@ -1,4 +1,4 @@
-"""Bulk copies in CUDA: the lines that call the functions of bulk.cuh."""
+"""Bulk copies and stores, register budgets and dependent launches: the lines that call the functions of bulk.cuh."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
@@ -14,6 +15,8 @@ from tilegen.lowering.bulk_nodes import (
     BulkCopies,
     BulkCopy,
     BulkNode,
+    BulkStore,
+    BulkStores,
     BulkWait,
     MeetCluster,
     NextSlot,
@@ -23,17 +26,27 @@ from tilegen.lowering.bulk_nodes import (
     SkipSlots,
     StartBarriers,
     StartRing,
+    StoreNode,
+    StoresRead,
     TakeTurn,
+    TurnNode,
 )
+from tilegen.lowering.launch_nodes import AwaitLaunches, LaunchNode, LetNextBegin
 from tilegen.lowering.program import Spmd
+from tilegen.lowering.register_budgets import RegisterBudget
+
+HOW_TO_LAUNCH = "launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1"
 
 
 def bulk_lines(
-    node: BulkNode,
+    node: BulkNode | StoreNode | LaunchNode | RegisterBudget,
     writer: Writer,
     lines: Callable[[Iterable[Spmd]], list[str]],
 ) -> list[str]:
-    """The lines of a node; `lines` writes those inside of it."""
+    """The lines of a node; `lines` writes those inside of it.
+
+    Launches have none in a language in which they run one after the other.
+    """
     match node:
         case StartBarriers(barriers):
             counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
@@ -46,14 +59,38 @@ def bulk_lines(
         case BulkCopies(barrier, _, bytes_, body):
             return [f"expect_bytes({_address(barrier, writer)}, {bytes_});", *lines(body)]
         case BulkWait(barrier, phase, buffers):
-            names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
             done = "arrived" if node.arrival else "been read"
-            return [f"wait_barrier({_address(barrier, writer)}, {_parity(phase, writer)});  // {names} {done}"]
+            return [f"wait_barrier({_address(barrier, writer)}, {_parity(phase, writer)});  // {_have(buffers)} {done}"]
         case Release(barrier, _, buffers):
-            names = f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
+            place = _released(barrier, writer)
+            call = f"release_in_cluster({place}, {node.blocks})" if node.blocks else f"release({place})"
+            return [f"{call};  // {_have(buffers)} been read"]
+        case BulkCopy(target, name, barrier, coordinates):
+            integers = _coordinates(coordinates, writer)
+            given = [_first_place(target, writer), writer.names[name], _address(barrier, writer)]
             if node.blocks:
-                return [f"release_in_cluster({_released(barrier, writer)}, {node.blocks});  // {names} been read"]
-            return [f"release({_released(barrier, writer)});  // {names} been read"]
+                return [f"multicast_box_{len(integers)}d({', '.join([*given, str(node.blocks), *integers])});"]
+            return [f"copy_box_{len(integers)}d({', '.join([*given, *integers])});"]
+        case BulkStores(body):
+            return [*lines(body), "end_stores();"]
+        case StoresRead(buffers):
+            return [f"wait_stores_read();  // {_have(buffers)} been read"]
+        case BulkStore(source, name, coordinates):
+            given = [writer.names[name], _first_place(source, writer), *_coordinates(coordinates, writer)]
+            return [f"store_box_{len(coordinates)}d({', '.join(given)});"]
+        case LetNextBegin():
+            return ["let_next_launch_begin();"] if writer.dialect is CUDA else []
+        case AwaitLaunches():
+            return ["wait_for_earlier_launches();"] if writer.dialect is CUDA else []
+        case RegisterBudget(count, more):
+            return [f"{'take' if more else 'give'}_registers<{count}>();"]
+        case _:
+            return _ring_lines(node, writer)
+
+
+def _ring_lines(node: StartRing | NextSlot | TurnNode, writer: Writer) -> list[str]:
+    """How a thread counts its place in a ring on, and takes turns with the other group."""
+    match node:
         case StartRing(place):
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
         case NextSlot(place):
@@ -65,12 +102,10 @@ def bulk_lines(
             return [f"take_turn<{threads}>({writer.index(group)});  // the operands of the tile before have arrived"]
         case PassTurn(group, threads):
             return [f"pass_turn<{threads}>({writer.index(group)});  // the operands of this tile have arrived"]
-        case BulkCopy(target, name, barrier, coordinates):
-            integers = coordinates_of(coordinates, writer)
-            given = [first_place(target, writer), writer.names[name], _address(barrier, writer)]
-            if node.blocks:
-                return [f"multicast_box_{len(integers)}d({', '.join([*given, str(node.blocks), *integers])});"]
-            return [f"copy_box_{len(integers)}d({', '.join([*given, *integers])});"]
+
+
+def _have(buffers: tuple[str, ...]) -> str:
+    return f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
 
 
 def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
@@ -93,7 +128,7 @@ def _with_atoms(integers: Mapping[Atom, Affine], value: Affine) -> Affine:
     return sum(terms, const(value.const))
 
 
-def coordinates_of(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
+def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
     """The coordinates of a box as the integers of 32 bits that the hardware takes."""
     integers = [writer.index(c) for c in coordinates]
     return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
@@ -120,7 +155,7 @@ def _parity(phase: Affine, writer: Writer) -> str:
     return writer.index((rest + changed) % 2)
 
 
-def first_place(access: Access, writer: Writer) -> str:
+def _first_place(access: Access, writer: Writer) -> str:
     """The address of an element whose place no swizzle changes: of the array that begins there."""
     bare = replace(writer.buffers[access.buffer], swizzle=None)
     buffer = replace(writer, buffers={**writer.buffers, bare.name: bare})

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.gather import offset_of, tests_of
-from tilegen.backends.text.integers import BITS, brought_back, divides, of_one_type, saturating_helper
-from tilegen.backends.text.literals import decimal
+from tilegen.backends.text.numbers import BITS, brought_back, decimal, divides, of_one_type, saturating_helper
 from tilegen.backends.text.wrapping import may_wrap, wrapping_op
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import (

@@ -1,8 +1,11 @@
-"""Integers in C: where C computes in another type than the program does, the result is brought back to its own."""
+"""Numbers in C: the literals of floats; and integers, brought back to their type where C computes in another one."""
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import INTEGERS, Const, Op
+from math import isinf
+
+from tilegen.interpreter.scalar import converter, to_f32
+from tilegen.ir.nodes import INTEGERS, SHORT_FLOATS, Const, Op
 
 # What C computes in int for the short types, and what may leave them there.
 _SHORT = ("i8", "u8")
@@ -42,3 +45,15 @@ def divides(op: Op) -> bool:
 def saturating_helper(kind: str, source: str) -> str:
     """The helper that makes an integer of the C type `kind` of a float or double."""
     return f"{kind.replace(' ', '_')}_of_{source}"
+
+
+def decimal(value: float, dtype: str) -> str:
+    """The literal of a floating-point number of the type, as it is written where that means the same in C."""
+    rounded = converter(dtype)(value)
+    if isinf(rounded):
+        return "-INFINITY" if rounded < 0 else "INFINITY"
+    # C rounds a literal to f32 from its digits, Python from a double: two ways where that is half-way between two.
+    across = 2 * value - rounded
+    halfway = value != rounded and to_f32(across) == across
+    text = repr(rounded if dtype in SHORT_FLOATS or dtype == "f32" and halfway else value)
+    return text if dtype == "f64" else f"{text}f"
