@@ -11,7 +11,7 @@ import pytest
 import tilegen
 from tests.support.stock import schedule_stock
 from tilegen.backends import nvrtc, toolkit
-from tilegen.backends.line_directives import emit_with_places
+from tilegen.backends.origins import emit_with_places
 from tilegen.backends.text import emit
 from tilegen.cli import run
 from tilegen.lowering import lower

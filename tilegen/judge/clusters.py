@@ -20,10 +20,9 @@ from tilegen.ir.hardware import BOX_PLACE, CLUSTER_LIMIT, SWIZZLED_PLACE
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Buffer, Loop, Node
 from tilegen.ir.walk import loops
 from tilegen.judge.bulk import BoxCopy, boxes_in
-from tilegen.poly.equality import find_difference
 from tilegen.poly.instances import Projection, Use
 from tilegen.poly.rows import rename
-from tilegen.poly.system import example
+from tilegen.poly.system import example, find_difference
 from tilegen.poly.verdict import Refused, Words
 
 

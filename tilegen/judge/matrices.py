@@ -4,7 +4,9 @@ Theorem: a nest may be performed by an instruction if its statement is the instr
 operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the slots
 that the declaration says, and all iterations run or none. Conditions that speak of an element of the target alone may
 stand, of a sum and of a copy to shared memory: what is written beside them lies where nobody reads. A row in shared
-memory is 16 bytes side by side, at a multiple of 16. What values an operand may have, formats.py says.
+memory is 16 bytes side by side, at a multiple of 16. Where a descriptor tells of an operand, the place where the
+hardware looks for each element (descriptors.py) is where the buffer has the one that the nest uses, counted from the
+element that the nest begins with. What values an operand may have, formats.py says.
 
 Slots are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
 runs over the elements of fragments beside the instructions has to be dealt out to lanes, each using its own registers.
@@ -19,6 +21,7 @@ import numpy as np
 
 from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.boxes import Box, first_of_equals
+from tilegen.ir.descriptors import NotDescribed, described_form, start_fault
 from tilegen.ir.fragments import deal_fragments, registers_of
 from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
 from tilegen.ir.lane_bits import NotDealt
@@ -27,7 +30,6 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Loop, Node,
 from tilegen.ir.row_digits import Digit, digits_of_row
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
-from tilegen.judge.described import check_described
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import negation_rows, solvable
@@ -111,10 +113,13 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
         match layout:
             case Fragment():
                 _check_fragment(buffer, access, layout, points, extents, outer, instruction.name)
+            case _ if buffer.space != "shared":
+                sentence = f"the operand {name} lies in shared memory, and '{buffer.name}' does not"
+                raise Refused(sentence, None, f"cache_shared({buffer.name}, at=...) puts it there", code="form")
             case SharedRows():
                 _check_rows(buffer, access, layout, points, extents, instruction.name)
             case SharedMatrix():
-                check_described(buffer, access, layout, points, extents)
+                _check_described(buffer, access, layout, points, extents)
     _check_guard(program, stmt, set(extents), instruction.name)
     _check_kept(performed, stmt)
     check_formats(program.tree, performed, stmt)
@@ -272,9 +277,6 @@ def _check_rows(
     Where rows of the buffer are shorter than that, and nothing is between them, the row goes on in the next ones.
     """
     name, width = layout.operand.name, layout.elements_of_a_row
-    if buffer.space != "shared":
-        way = f"cache_shared({buffer.name}, at=...) puts it there"
-        raise Refused(f"the operand {name} lies in shared memory, and '{buffer.name}' does not", None, way, code="form")
     digits = digits_of_row(buffer, width)
     _check_starts(buffer, access, width, extents, instruction)
     box = Box(extents)
@@ -331,3 +333,17 @@ def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[s
             f"swizzle({buffer.name}, {width}) keeps them whole",
             code="vector",
         )
+
+
+def _check_described(
+    buffer: Buffer, access: Access, layout: SharedMatrix, points: tuple[Affine, ...], extents: Mapping[str, int]
+) -> None:
+    """Refused where `access`, in a nest of these loops, is no operand of the layout; `points` are its elements."""
+    try:
+        described_form(buffer, access, layout, points, extents)
+    except NotDescribed as reason:
+        notes = tuple(filter(None, (reason.witness, reason.way)))
+        raise Refused(reason.sentence, None, *notes, code="form") from None
+    if fault := start_fault(buffer, tuple(i - inner_part(i, extents.keys()) for i in access.index)):
+        sentence = f"no descriptor tells of '{buffer.name}' as the operand {layout.operand.name}"
+        raise Refused(sentence, None, fault, code="form")

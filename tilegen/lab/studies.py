@@ -57,7 +57,7 @@ class Studies:
         """
         from tilegen.backends.architectures import require_instructions
         from tilegen.backends.assembled import title_with_remarks
-        from tilegen.backends.line_directives import emit_with_places
+        from tilegen.backends.origins import emit_with_places
         from tilegen.backends.text import emit
         from tilegen.backends.text_versions import require_whole_tiles
         from tilegen.lowering import lower

@@ -8,7 +8,7 @@ variable for each floor division. isl answers; a system that isl cannot decide w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from threading import RLock, local
 from typing import Any, NamedTuple
@@ -287,3 +287,22 @@ def matrix(rows: Sequence[Row], first: list[str] = []) -> tuple[str, dict[str, i
             cells[columns[name] + 1] = str(factor)
         lines[" ".join(cells)] = None
     return f"{len(lines)} {width + 2}\n" + "\n".join(lines), columns
+
+
+def find_difference(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Rows | None:
+    """A question with an answer: `rows`, and that the two index tuples differ; None if rows make them equal."""
+    return next(differences(rows, left, right), None)
+
+
+def differences(rows: Rows, left: tuple[Form, ...], right: tuple[Form, ...]) -> Iterator[Rows]:
+    """Questions with an answer which hold, together, all points of `rows` at which the two index tuples differ."""
+    apart = [a.minus(b) for a, b in zip(left, right, strict=True)]
+    both = rows + tuple(row for difference in apart for row in difference.rows)
+    for a, b, difference in zip(left, right, apart, strict=True):
+        if not difference.terms and not difference.const:
+            continue
+        for side in (a.minus(b, 1), b.minus(a, 1)):
+            # `both` has the rows of all divisions already, and more than these questions is asked about it.
+            question = both + ((False, side.terms, side.const),)
+            if solvable(question):
+                yield question

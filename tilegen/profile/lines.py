@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.backends import nvrtc
 from tilegen.backends.cuda import CudaEngine
-from tilegen.backends.line_directives import emit_with_places
+from tilegen.backends.origins import emit_with_places
 from tilegen.lowering import Launch
 from tilegen.schedule import Derivation
 

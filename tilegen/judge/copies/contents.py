@@ -29,11 +29,10 @@ from tilegen.ir.in_place import old_of
 from tilegen.judge.copies.points import element_words, no_element_error, other_element_error, words_at
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.poly.covering import find_uncovered, is_covered
-from tilegen.poly.equality import differences, find_difference
 from tilegen.poly.execution import Way, rows_before, ways_before, ways_between
 from tilegen.poly.instances import Placed, Projection, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row, Rows, exchange_primes, rename
-from tilegen.poly.system import Form, Point, equal_rows, form, solvable
+from tilegen.poly.system import Form, Point, differences, equal_rows, find_difference, form, solvable
 from tilegen.poly.verdict import Refused, Words
 
 
