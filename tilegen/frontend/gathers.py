@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import subexpressions
 from tilegen.ir.gathers import has_ends
 from tilegen.ir.in_place import is_old, memory_of
 from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
@@ -55,4 +54,4 @@ def check_ends(place: Expr, refusal: SourceError, node: s.Subscript) -> None:
 
 def has_call(item: s.Syntax) -> bool:
     """True for an index with a call of a function in it."""
-    return any(isinstance(part, s.Apply) for part in subexpressions(item))
+    return any(isinstance(part, s.Apply) for part in s.subexpressions(item))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
 
 from tilegen.errors import LARGEST, SourceError, did_you_mean
 from tilegen.frontend import syntax as s
@@ -11,18 +10,6 @@ from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import Condition, Scalar
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-
-
-def subexpressions(value: s.Syntax) -> Iterator[s.Syntax]:
-    """`value` and everything inside it, parents first; tensor and function names are no expressions."""
-    yield value
-    for field in fields(value):
-        if field.name in ("base", "function", "word", "name"):
-            continue
-        part = getattr(value, field.name)
-        for item in part if isinstance(part, tuple) else (part,):
-            if isinstance(item, s.Syntax):
-                yield from subexpressions(item)
 
 
 def affine_of(

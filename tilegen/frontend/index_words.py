@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import COMPARISONS, affine_of, subexpressions
+from tilegen.frontend.index import COMPARISONS, affine_of
 from tilegen.frontend.nested import NestedReduction
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
@@ -34,7 +34,7 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared)
     """The index words of an equation; `known` has the sizes and attributes. Raises SourceError."""
     words = IndexWords()
     for item in equation.target.items:
-        for part in subexpressions(item):
+        for part in s.subexpressions(item):
             if isinstance(part, s.Subscript):
                 affine_of(part, known, tensors)
             if isinstance(part, s.Name) and part.text not in known and part.text not in tensors:
@@ -57,7 +57,7 @@ def _add_reduced(item: s.Syntax, words: IndexWords, known: Mapping[str, Affine],
         case s.Name() | s.Within():
             name = item if isinstance(item, s.Name) else item.name
         case s.Binary(operator, _, _) if operator in (*COMPARISONS, "and"):
-            names = [p for p in subexpressions(item) if isinstance(p, s.Name)]
+            names = [p for p in s.subexpressions(item) if isinstance(p, s.Name)]
             new = [n for n in names if n.text not in words.left and n.text not in known and n.text not in tensors]
             fresh = [n for n in new if n.text not in words.reduced]
             if not fresh and not new:
@@ -86,13 +86,13 @@ def check_words(equation: s.Assign, words: IndexWords, index: Collection[str], t
     """
     top = equation.value
     inside = top.body if isinstance(top, s.Reduction) else top
-    for part in subexpressions(inside):
+    for part in s.subexpressions(inside):
         if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
             raise NestedReduction(equation, part)
-    for part in subexpressions(top):
+    for part in s.subexpressions(top):
         if not isinstance(part, s.Subscript) or part.base.text not in tensors:
             continue
-        for name in (n for item in part.items for n in subexpressions(item)):
+        for name in (n for item in part.items for n in s.subexpressions(item)):
             if isinstance(name, s.Name) and name.text not in index and name.text not in tensors:
                 reduction = top.word.text if isinstance(top, s.Reduction) else "sum"
                 way_out = f"to reduce it, write {reduction}[{', '.join([*words.reduced, name.text])}](...)"

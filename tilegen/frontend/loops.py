@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import affine_of, comparisons_of, conditions_of, never_negative, subexpressions
+from tilegen.frontend.index import affine_of, comparisons_of, conditions_of, never_negative
 from tilegen.frontend.index_words import Declared, IndexWords
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
@@ -136,7 +136,7 @@ class _RangeFacts:
         self.in_brackets = len(self.conditions)
         self.of_terms = [True] * self.in_brackets
         for part in comparisons_of(equation.condition):
-            names = {name.text for name in subexpressions(part) if isinstance(name, s.Name)}
+            names = {name.text for name in s.subexpressions(part) if isinstance(name, s.Name)}
             self.conditions += conditions_of(part, index, tensors)
             self.of_terms += [not names.isdisjoint(reduced)]
         self.reduced = {name for word in reduced for name in index[word].names()}
@@ -196,7 +196,7 @@ def _lone_places(
     sure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
     unsure: dict[str, list[_LonePlace]] = {w: [] for w in words.all()}
     _collect(equation.target, tensors, sure)
-    parts = list(subexpressions(equation.value))
+    parts = list(s.subexpressions(equation.value))
     total = {id(p.read) for p in parts if isinstance(p, s.Fallback)}
     for part in parts:
         if isinstance(part, s.Subscript):

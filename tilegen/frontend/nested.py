@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import chain, count, product
 from typing import Any
 
 from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
-from tilegen.frontend.index import COMPARISONS, subexpressions
+from tilegen.frontend.index import COMPARISONS
 from tilegen.frontend.operators import DTYPES
 from tilegen.frontend.unparse import text_of
 from tilegen.ir.nodes import REDUCTIONS
+from tilegen.ir.walk import rewrite
 
 _MOST_TRIED = 40
 
@@ -78,7 +79,8 @@ class _Attempt:
         span, name, alone = reduction.span, self._name_of(reduction), self._fresh_index()
         index = tuple(s.Name(word, span) for word in kept or [alone])
         place = s.Subscript(s.Name(name, span), tuple(index if kept else [s.Num(0, span)]), span)
-        changed = replace(self.equation, value=_replace_node(self.equation.value, reduction, place))
+        value = rewrite(self.equation.value, lambda part: place if part is reduction else part)
+        changed = replace(self.equation, value=value)
         own = s.Assign(s.Subscript(place.base, index, span), reduction, self._kept_restriction(set(kept)), span)
         types = dict.fromkeys((self._type_of_target(), *DTYPES))
         for shape, dtype in product(product(*extents) if kept else [(s.Num(1, span),)], types):
@@ -128,17 +130,11 @@ def _innermost(equation: s.Assign) -> tuple[s.Reduction, list[str]]:
             if not found and not top:
                 yield node, around
             return
-        for part in _children(node):
+        for part in s.parts_of(node):
             yield from inside(part, around, False)
 
     reduction, around = next(inside(equation.value, words, True))
     return reduction, list(dict.fromkeys(around))
-
-
-def _children(node: s.Syntax) -> Iterator[s.Syntax]:
-    for field in fields(node):
-        value = getattr(node, field.name)
-        yield from (part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, s.Syntax))
 
 
 def _words_in(node: Any) -> Iterator[s.Name]:
@@ -147,7 +143,7 @@ def _words_in(node: Any) -> Iterator[s.Name]:
         for part in (node.target, node.value, node.condition):
             yield from _words_in(part) if part is not None else ()
         return
-    for part in subexpressions(node):
+    for part in s.subexpressions(node):
         if isinstance(part, s.Name):
             yield part
         elif isinstance(part, s.Within):
@@ -158,7 +154,7 @@ def _index_bounds(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.S
     """What the index may run to: the ends of its ranges, and the extents of dimensions where it stands alone."""
     shapes = {p.name.text: p.shape or () for p in (*decl.inputs, *decl.outputs, *decl.variables)}
     found: list[s.Syntax] = []
-    for part in (p for e in (equation.target, equation.value) for p in subexpressions(e)):
+    for part in (p for e in (equation.target, equation.value) for p in s.subexpressions(e)):
         match part:
             case s.Subscript(base, items):
                 pairs = zip(items, shapes.get(base.text, ()), strict=False)
@@ -173,14 +169,3 @@ def _index_bounds(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.S
                     if isinstance(item.left, s.Name) and item.left.text == word
                 ]
     return list({text_of(extent): extent for extent in found}.values())
-
-
-def _replace_node(node: Any, old: s.Syntax, new: s.Syntax) -> Any:
-    if node is old:
-        return new
-    if isinstance(node, tuple):
-        return tuple(_replace_node(part, old, new) for part in node)
-    if not isinstance(node, s.Syntax):
-        return node
-    changes = {f.name: _replace_node(getattr(node, f.name), old, new) for f in fields(node) if f.name != "span"}
-    return replace(node, **changes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 
 from tilegen.errors import Source, Span
 from tilegen.ir.instructions import Instruction
@@ -99,6 +99,22 @@ class Binary:
 
 Syntax = Num | Name | Subscript | Apply | Reduction | Within | Fallback | Choice | Unary | Binary
 
+
+def parts_of(value: Syntax) -> Iterator[Syntax]:
+    """The expressions that `value` is made of; tensor and function names are none."""
+    for held in fields(value):
+        if held.name not in ("base", "function", "word", "name"):
+            part = getattr(value, held.name)
+            yield from (item for item in (part if isinstance(part, tuple) else (part,)) if isinstance(item, Syntax))
+
+
+def subexpressions(value: Syntax) -> Iterator[Syntax]:
+    """`value` and every expression inside it, parents first."""
+    yield value
+    for part in parts_of(value):
+        yield from subexpressions(part)
+
+
 # -- declarations
 
 
@@ -191,24 +207,9 @@ class KernelDecl:
 
     def size_names(self) -> tuple[str, ...]:
         """The symbolic sizes in the order of their first use in a shape."""
-        found: dict[str, None] = {}
-        for param in (*self.inputs, *self.outputs, *self.variables):
-            for dim in param.shape or ():
-                found.update((n, None) for n in _shape_names(dim) if n not in self.attributes)
-        return tuple(found)
-
-
-def _shape_names(syntax: Syntax) -> list[str]:
-    """The names in a shape, in order."""
-    match syntax:
-        case Name(text):
-            return [text]
-        case Unary(_, arg):
-            return _shape_names(arg)
-        case Binary(_, left, right):
-            return _shape_names(left) + _shape_names(right)
-        case _:
-            return []
+        params = (*self.inputs, *self.outputs, *self.variables)
+        inside = (part for param in params for dim in param.shape or () for part in subexpressions(dim))
+        return tuple(dict.fromkeys(n.text for n in inside if isinstance(n, Name) and n.text not in self.attributes))
 
 
 @dataclass(frozen=True)
