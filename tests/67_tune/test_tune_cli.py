@@ -13,6 +13,8 @@ import pytest
 from tests.support.workers import wait_until
 from tilegen.cli import run
 from tilegen.lab.records import read_records
+from tilegen.tune.space import Candidate
+from tilegen.tune.task import Outcome
 
 pytestmark = pytest.mark.pocl
 
@@ -61,6 +63,29 @@ def test_it_tries_all_and_ends_with_what_to_set(capsys) -> None:
     assert best["schedule"] == "wide"
     timed = [each for each in records if each.notes["together"]]
     assert best["parameters"] == min(timed, key=lambda each: each.milliseconds or 0).parameters
+
+
+def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("tilegen.backends.cuda.unavailable_reason", lambda: "there is none")
+    Path("mine.tg").write_text(TEXT.replace("T=16 in {8, 16, 2048}", "T=32 in {1, 32, 256}"))
+    words = ["tune", "mine.tg", "--schedule", "wide", "--search", "grid", "--budget", "60s", "--machine", "a100"]
+    assert run([*words, "--size", f"N={2**28}", "--set", "U=1", "--resume", "run.jsonl"]) == 0
+    shown = capsys.readouterr()
+    assert ", predicted for A100: 3 combinations" in shown.err
+    assert "predicted: by the roofline of one A100" in shown.out
+    assert re.search(r"^best: --schedule wide --set T=(32|256) U=1$", shown.out, re.MULTILINE)
+    records = {each.parameters["T"]: each for each in read_records(Path("run.jsonl").read_text(), "run.jsonl")}
+    assert [records[T].outcome for T in (32, 256)] == ["unmeasured", "unmeasured"]
+    assert records[1].notes["predicted"] > 1.1 * records[32].notes["predicted"]
+    assert records[32].notes["machine"] == "A100"
+    assert records[32].trials
+    assert not records[32].samples
+
+
+def test_bounds_that_are_alike_are_told_apart() -> None:
+    quick, slow = (Outcome(Candidate("s", ()), "unmeasured", predicted=2.0, busy=busy) for busy in (3.0, 5.0))
+    slower = Outcome(Candidate("s", ()), "unmeasured", predicted=2.5, busy=1.0)
+    assert sorted([slower, slow, quick], key=lambda each: each.rank) == [quick, slow, slower]
 
 
 def test_where_nothing_is_timed_it_says_why(capsys) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tilegen.cli.printing import PLAIN, table
+from tilegen.cli.printing import PLAIN, prediction_note, table
 from tilegen.ir.shown import counted, size_words
 from tilegen.lab.metric import rate, unit
 from tilegen.lab.timing import CPU_NOTE, cells_of_time
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MEANINGS = {
     "measured": "timed",
+    "unmeasured": "right, with a predicted time",
     "illegal": "illegal",
     "limits": "over a limit",
     "unproved": "unproved",
@@ -74,11 +75,15 @@ def print_result(out: Console, session: Session) -> None:
         out.print(_table(session))
     for line in (*_counts(tuning), *_complaints(tuning), _shares(session)):
         out.print(line, soft_wrap=True)
-    if not session.device.on_gpu:
+    if session.task.predicts and session.task.machine:
+        out.print(prediction_note(session.task.machine), soft_wrap=True)
+        out.print("within 2 % they are in the order of what all parts of the machine need together")
+    elif not session.device.on_gpu:
         out.print(CPU_NOTE)
-    if tuning.best:
+    if tuning.best and not session.task.predicts:
         for line in _beside_first(tuning):
             out.print(line, soft_wrap=True)
+    if tuning.best:
         out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, style="bold")
 
 
@@ -91,16 +96,21 @@ def setting(candidate: Candidate) -> str:
 def _table(session: Session) -> Table:
     tuning, task = session.tuning, session.task
     kernel = session.kernel.ir.meant_kernel
-    shown = unit(kernel, task.sizes, session.device.on_gpu)
+    shown = unit(kernel, task.sizes, session.device.on_gpu or task.predicts)
     times = tuning.times
     first = next((c for c in times if c in tuning.defaults), None)
     rows = []
-    for candidate, time in sorted(times.items(), key=lambda each: each[1].median):
+    order = times.items() if task.predicts else sorted(times.items(), key=lambda each: each[1].median)
+    for candidate, time in order:
         gain = f"x {times[first].median / time.median:.2f}" if first else ""
         label = "as written" if session.space.is_written(candidate) else "tried first"
         name = f"{candidate} ({label})" if candidate in tuning.defaults else str(candidate)
-        rows.append((name, *cells_of_time(time, rate(kernel, task.sizes, time.median, shown)), gain))
-    heads, columns = ("schedule", "ms", "p20..p80", shown, "gain"), {"schedule": {"overflow": "fold"}}
+        cells = cells_of_time(time, rate(kernel, task.sizes, time.median, shown))
+        rows.append((name, *(cells[::2] if task.predicts else cells), gain))
+    heads: tuple[str, ...] = ("schedule", "ms", "p20..p80", shown, "gain")
+    if task.predicts:
+        heads = ("schedule", "predicted ms", f"{shown} at most", "gain")
+    columns = {"schedule": {"overflow": "fold"}}
     return table(heads, rows, heads[:1], columns=columns, **PLAIN)
 
 

@@ -23,7 +23,7 @@ from tilegen.lab.agreement import Agreement
 from tilegen.lab.beside import Library
 from tilegen.lab.check import Case, cases, check
 from tilegen.lab.conditions import Watch, device_of
-from tilegen.lab.cost import require_timing_memory
+from tilegen.lab.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import limits_of_check, sizes_to_check
 from tilegen.lab.timing import Runs, check_agreement, hold_library, random_sets, time_programs
@@ -48,9 +48,13 @@ def find_device(task: Task) -> Device:
 
 
 def require_memory(task: Task) -> None:
-    """Raises DeviceError where the device has too little memory for the kernel at the sizes of the task."""
+    """Raises DeviceError where the device, or the machine of predictions, has too little memory at these sizes."""
     kernel = api.from_text(next(iter(task.texts.values()))).kernel(task.kernel, **task.values)
-    require_timing_memory([kernel.schedule().tree], task.sizes, engine(task.device))
+    trees = [kernel.schedule().tree]
+    if task.predicts and task.machine:
+        require_memory_of_machine(trees, task.sizes, task.machine)
+    else:
+        require_timing_memory(trees, task.sizes, engine(task.device))
 
 
 def is_working(task: Task) -> bool:
@@ -80,11 +84,13 @@ def measure(task: Task, candidate: Candidate, best: float | None, seconds: Secon
         with clock(seconds, "check"):
             tried = _cases_of(program, runs_on)
             trials = check(program, tried)
+        checks = tuple(asdict(trial) for trial in trials)
+        if task.predicts:
+            return Outcome(candidate, "unmeasured", checks=checks)
         with clock(seconds, "time"):
             bench = _bench(scheduled.kernel.written_kernel, task.device, tuple(task.sizes.items()))
             with Watch(runs_on) as watch:
                 samples = bench.time(program, best)
-    checks = tuple(asdict(trial) for trial in trials)
     return Outcome(candidate, "measured", samples=tuple(samples), checks=checks, conditions=watch.conditions())
 
 

@@ -55,13 +55,13 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
     """
     with clock(seconds, "judge"):
         scheduled = apply(task, candidate)
-    predicted = None
+    predicted = busy = None
     if task.machine:
         with clock(seconds, "predict"):
-            predicted = predict(scheduled, task, task.machine)
+            predicted, busy = predict(scheduled, task, task.machine)
         if best is not None and predicted > SLACK * best:
             message = f"at least {predicted:.4g} ms by the roofline, beside {best:.4g} ms"
-            return Outcome(candidate, "roofline", message, predicted=predicted)
+            return Outcome(candidate, "roofline", message, predicted=predicted, busy=busy)
     versions = scheduled.versions("cuda" if task.arch else "opencl")
     with clock(seconds, "judge"):
         wanted = [task.sizes, *sizes_to_check([scheduled.tree], {})]
@@ -77,7 +77,7 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
                 found = _compile(text, versions.launches(version), task.arch)
                 if versions.launches(version) == timed:
                     built |= found
-    return Outcome(candidate, "measured", predicted=predicted, built=built)
+    return Outcome(candidate, "measured", predicted=predicted, built=built, busy=busy)
 
 
 def _compile(text: str, launches: Sequence[Launch], arch: str) -> dict[str, int]:
@@ -88,7 +88,10 @@ def _compile(text: str, launches: Sequence[Launch], arch: str) -> dict[str, int]
     return {"registers": max(r.registers for r in found), "spills": max(r.spills for r in found)} if found else {}
 
 
-def predict(scheduled: api.Scheduled, task: Task, machine: Machine) -> float:
-    """The least milliseconds of all launches together. Raises LimitError where they cannot be launched."""
-    reports = explain_tree(scheduled.tree, task.sizes, machine, compiled=False)
-    return sum(report.prediction.milliseconds for report in reports)
+def predict(scheduled: api.Scheduled, task: Task, machine: Machine) -> tuple[float, float]:
+    """(the least milliseconds of all launches together, those of all parts of the machine one after the other).
+
+    Raises LimitError where they cannot be launched.
+    """
+    found = [report.prediction for report in explain_tree(scheduled.tree, task.sizes, machine, compiled=False)]
+    return sum(each.milliseconds for each in found), sum(sum(each.bounds.values()) for each in found)

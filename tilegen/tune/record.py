@@ -67,10 +67,15 @@ def result_line(
         unit=shown if time else None,
         doubts=(*doubts_of_samples(outcome.samples), *doubts_of_conditions(outcome.conditions, 0.0)),
         seconds=dict(outcome.seconds),
-        notes={"predicted": outcome.predicted, TOGETHER: together},
+        notes={"predicted": outcome.predicted, TOGETHER: together, **_ranked_by(outcome, task)},
         command=command,
     )
     return to_dict(found)
+
+
+def _ranked_by(outcome: Outcome, task: Task) -> dict[str, Any]:
+    """Where nothing is timed, for which machine it is predicted."""
+    return {"machine": task.machine.name, "busy": outcome.busy} if task.predicts and task.machine else {}
 
 
 def check_head(journal: Journal, head: Mapping[str, Any]) -> None:
@@ -108,4 +113,4 @@ def outcomes_of(lines: Sequence[Mapping[str, Any]], space: Space) -> Iterator[Ou
             samples, checks = tuple(line["samples"]), tuple(line["trials"])
             told = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
             built = {name: line[name] for name in _BUILT if line.get(name) is not None}
-            yield Outcome(candidate, *told, built=built)
+            yield Outcome(candidate, *told, built=built, busy=notes.get("busy"))

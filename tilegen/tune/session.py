@@ -14,7 +14,7 @@ from tilegen import api
 from tilegen.backends import cuda, gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.steps import Schedule, Setting
-from tilegen.lab.machine import Machine, machine_of_device
+from tilegen.lab.machine import H200, Machine, machine_of_device
 from tilegen.lab.records import Device
 from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
 from tilegen.tune.child import answer
@@ -40,7 +40,8 @@ class Wish:
         device: "auto", "cuda" or "cpu".
         gpus: "all", or numbers among those that are visible: "0,1".
         limits: of each process.
-        machine: whose roofline prunes; None for that of the device, if it is known.
+        machine: whose roofline prunes; None for that of the device, if it is known. Where "auto" finds no GPU its
+            roofline, or that of an H200, ranks the candidates, and nothing is timed.
         dask: the address of a Dask scheduler, whose workers evaluate; None for this machine.
         unproved: take what the proof leaves open, too.
         work: what the children do.
@@ -102,6 +103,8 @@ class Session:
             ending.callback(workers.close)
             self.device = workers.find_device()
             self.task = _task(kernel, schedules, sizes, self.device, wish)
+            if self.task.predicts and self.task.machine:
+                self.device = replace(self.device, name=f"{self.device.name}, predicted for {self.task.machine.name}")
             workers.begin(self.task)
             self._begin()
             self._ending = ending.pop_all()
@@ -153,9 +156,11 @@ def _task(
     """What all candidates share. Raises UsageError for sizes that the kernel does not admit."""
     texts = {s.name: kernel.file.self_contained(s) for s in schedules}
     at = {name: value for name, value in sizes.items() if name in kernel.ir.sizes}
-    chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device.on_gpu else CPU_LIMITS)
-    word, machine = "cuda" if device.on_gpu else "cpu", wish.machine or machine_of_device(device.name)
-    return Task(kernel.ir.name, texts, kernel.values, chosen, word, device.arch, machine, wish.unproved)
+    predicts = wish.device == "auto" and not device.on_gpu and not wish.dask
+    chosen = power_sizes(kernel.ir.meant_kernel, at, GPU_LIMITS if device.on_gpu or predicts else CPU_LIMITS)
+    machine = wish.machine or (H200 if predicts else machine_of_device(device.name))
+    word, arch = "cuda" if device.on_gpu else "cpu", machine.arch if predicts and machine else device.arch
+    return Task(kernel.ir.name, texts, kernel.values, chosen, word, arch, machine, wish.unproved, predicts)
 
 
 def _device(word: str) -> str:

@@ -133,8 +133,8 @@ class Tuning:
         self.search.tell(outcome.candidate, outcome.milliseconds)
 
     def _time_together(self) -> None:
-        chosen = [each.candidate for each in self.fastest[:_TOGETHER]]
-        chosen += [each.candidate for each in self.fastest if each.candidate in self.defaults][:1]
+        timed = [each.candidate for each in self.fastest if each.samples]
+        chosen = timed[:_TOGETHER] + [each for each in timed if each in self.defaults][:1]
         if len(set(chosen)) < 2:
             return
         try:
@@ -146,17 +146,19 @@ class Tuning:
 
     @property
     def fastest(self) -> list[Outcome]:
-        """Those that were timed, the fastest first."""
-        timed = [each for each in self.outcomes.values() if each.state == "measured" and each.samples]
-        return sorted(timed, key=lambda each: each.milliseconds or 0.0)
+        """Those that were timed, or predicted where nothing is timed, the fastest first."""
+        return sorted((each for each in self.outcomes.values() if each.milliseconds), key=lambda each: each.rank)
 
     @property
     def times(self) -> dict[Candidate, Time]:
         """The times of the fastest, those that were taken in turns where there are any."""
-        found = self.together or {each.candidate: each.samples for each in self.fastest[:_SHOWN]}
+        found = self.together or {
+            each.candidate: each.samples or (each.milliseconds or 0.0,) for each in self.fastest[:_SHOWN]
+        }
         return {candidate: summarise(samples) for candidate, samples in found.items()}
 
     @property
     def best(self) -> tuple[Candidate, Time] | None:
-        """The fastest, by the times taken in turns where there are any; None where nothing was timed."""
-        return min(self.times.items(), key=lambda each: each[1].median, default=None)
+        """The fastest, by the times taken in turns where there are any; None where nothing has a time."""
+        found = self.times.items()
+        return min(found, key=lambda each: each[1].median) if self.together else next(iter(found), None)
