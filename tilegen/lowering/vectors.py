@@ -143,8 +143,11 @@ class _Lanes:
 
     def whole(self, guard: Tests) -> Tests | None:
         """`guard` for all lanes at once, or None where lanes can differ."""
-        tests: Tests = ()
-        for test in guard:
+        tests, kept = Tests(), list(guard)
+        for test in guard:  # nothing is required for a test that holds where the others do
+            if self.lane in test.value.names() and self.needs.is_implied(test, tuple(c for c in kept if c != test)):
+                kept.remove(test)
+                continue
             found = self._whole(test)
             if found is None:
                 self._obstruct(f"the test {show_condition(test)} can hold for a part of its elements")
