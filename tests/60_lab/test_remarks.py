@@ -52,7 +52,23 @@ schedule s for lower_part():
     vectorize(v)
     bind(i, block.x)
 """
+ROWS = """
+kernel ahead(X: f32[M, N + 1], Y: f32[M, N]) -> Z: f32[M, N]:
+    Z[i, j] = X[i, j + 1] + Y[i, j]
+
+schedule s for ahead():
+    tile(j, 32) -> b, t
+    bind(i, block.y)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_shared(X, at=b)
+    cache_shared(Y, at=b)
+    bulk(X.shared)
+    bulk(Y.shared)
+"""
+NEVER = "s: a part of the vectors is made at a time: (N + 1) % 4 == 0 and N % 4 == 0 never hold together"
 CASES = {
+    "vectors for no size": (ROWS, [NEVER]),
     "one thread": (TWO, [ALONE]),
     "a tile": (FILLED, ["s: one thread of 256 fills 'W.shared': bind(W.i, thread.x) shares it out"]),
     "a shared tile": (FILLED + "    bind(W.i, thread.x)\n", []),

@@ -39,6 +39,17 @@ kernel eighths(x: f32[M, N]) -> y: f32[M, N] where N % 8 == 0, M <= 100:
     y[i, j] = x[i, j] + 1
 """
 # name of the text -> the command
+# No size is a multiple of 8 and one less than such a multiple.
+PAIRS = """
+kernel pairs(X: f32[N + 1]) -> Y: f32[N]:
+    var t: f32[N + 1]
+    t[i] = 2 * X[i]
+    Y[i] = t[i] + t[i + 1]
+
+schedule s for pairs():
+    blocks(t.i, 8) -> a, b
+    blocks(Y.i, 8) -> c, d
+"""
 COMMANDS = {
     "new_there": "new own.tg --from gemm:tiled",
     "new_no_name": "new '' --from gemm:tiled",
@@ -90,6 +101,7 @@ COMMANDS = {
     "report_no_folder": "report own.tg:s -o none/a.html",
     "report_no_measurements": "report own.tg:s --measured own.tg",
     "report_of_record": "report c.jsonl",
+    "emit_never_whole": "emit pairs.tg --whole",
     "emit_over_source": "emit own.tg:s -o own.tg",
     "json_over_source": "list own.tg --json own.tg",
     "page_over_source": "report own.tg:s -o own.tg",
@@ -118,6 +130,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, gold
     (tmp_path / "two.tg").write_text(TWO)
     (tmp_path / "beyond.tg").write_text(BEYOND)
     (tmp_path / "eighths.tg").write_text(EIGHTHS)
+    (tmp_path / "pairs.tg").write_text(PAIRS)
     (tmp_path / "c.jsonl").write_text(f"{line_of(RunRecord('s', 'own', 'unmeasured', {'N': 8}))}\n")
     words = COMMANDS[name]
     code = run(shlex.split(words))

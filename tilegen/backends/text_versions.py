@@ -9,9 +9,11 @@ from tilegen.backends.record import Record
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree
+from tilegen.ir.show import show_fact
 from tilegen.lowering import Launch, fits, lower, unmet
 from tilegen.lowering.bulk_loops import bulk_nests
 from tilegen.lowering.pitches import pitched_tensors, with_pitches
+from tilegen.poly import Facts
 from tilegen.proof import Proof, demand, prove
 
 
@@ -133,23 +135,24 @@ class TextVersions:
 
 
 def require_whole_tiles(unfixed: Callable[[], Tree], sizes: Mapping[str, int]) -> None:
-    """Raises UsageError where `sizes` are none that the version for whole tiles is for.
+    """Raises UsageError where `sizes` are none that the version for whole tiles is for, or no sizes are.
 
     Args:
         unfixed: makes the tree for all sizes; where that raises an error, its steps are for these sizes alone.
     """
-    if not sizes:
-        return
     try:
-        needed = [c for launch in lower(unfixed(), whole=True) for c in launch.requires]
+        tree = unfixed()
+        needed = dict.fromkeys(c for launch in lower(tree, whole=True) for c in launch.requires)
     except TilegenError:
         return
-    unmet = dict.fromkeys(c for c in needed if c.value.names() <= sizes.keys() and not c.holds(sizes))
+    notes = ("without --whole, or whole=True in Python, the text has the tests for other sizes",)
+    if not Facts(tree.kernel).is_possible(needed, {}):
+        message = f"no sizes have whole tiles in all loops: {' and '.join(map(show_fact, needed))} never hold together"
+        raise UsageError(message, notes=notes)
+    unmet = [c for c in needed if c.value.names() <= sizes.keys() and not c.holds(sizes)]
     if unmet:
-        wanted = ", ".join(f"{str(c.value).replace('%', ' % ')} == 0" for c in unmet)
         given = sizes_text({size: n for size, n in sizes.items() if any(size in c.value.names() for c in unmet)})
-        notes = ("without --whole, or whole=True in Python, the text has the tests for other sizes",)
-        raise UsageError(f"the text for whole tiles needs {wanted}, and {given}", notes=notes)
+        raise UsageError(f"the text for whole tiles needs {', '.join(map(show_fact, unmet))}, and {given}", notes=notes)
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

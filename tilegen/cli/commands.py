@@ -20,7 +20,7 @@ from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
 from tilegen.ir.show import show as show_tree
 from tilegen.ir.steps import Setting
-from tilegen.lowering import Launch, lower
+from tilegen.lowering import Launch, lower_for_some_sizes
 from tilegen.version import __version__
 
 Command = Callable[..., int]
@@ -278,7 +278,7 @@ def _emit_json(scheduled: api.Scheduled, target: str, vector: bool, whole: bool,
     cuda = target == "cuda"
 
     def launches(vector: bool, whole: bool) -> Sequence[Launch]:
-        return lower(scheduled.tree, vector=vector, whole=whole, wide=wide, instructions=cuda)
+        return lower_for_some_sizes(scheduled.tree, vector=vector, whole=whole, wide=wide, instructions=cuda)
 
     others = {"": launches(True, False), "--whole": launches(True, True), "--scalar": launches(False, False)}
     return {

@@ -10,9 +10,11 @@ from tilegen.errors import LimitError
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import BLOCK_KINDS, FLOATS, THREAD_KINDS, Const, Loop, Node, Tree
+from tilegen.ir.show import show_fact
 from tilegen.ir.walk import leaves, loops, walk
 from tilegen.ir.written import tree_of
 from tilegen.lowering import Launch, lower
+from tilegen.poly import Facts
 
 
 def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
@@ -33,6 +35,10 @@ def remarks(trees: Iterable[tuple[str, Tree]]) -> list[str]:
                 found += [f"{name}: {launch.name} runs on one thread: no loop of this launch is bound"]
             tiles = tiles_of_one_thread(launch)
             found += [f"{name}: {waste}: {' and '.join(steps)} shares it out" for waste, steps in tiles]
+        needed = dict.fromkeys(c for launch in launches for c in launch.requires)
+        if not Facts(tree.kernel).is_possible(needed, {}):
+            never = " and ".join(map(show_fact, needed))
+            found += [f"{name}: a part of the vectors is made at a time: {never} never hold together"]
         dropped = {step: why for launch in launches for step, why in launch.dropped.items()}
         found += [f"{name}: {step} makes no vectors: {why}" for step, why in dropped.items()]
         numbers = dict.fromkeys(v for v in walk(tree.kernel.equations) if isinstance(v, Const) and v.dtype in FLOATS)

@@ -60,7 +60,7 @@ class Studies:
         from tilegen.backends.origins import emit_with_places
         from tilegen.backends.text import emit
         from tilegen.backends.text_versions import require_whole_tiles
-        from tilegen.lowering import lower
+        from tilegen.lowering import lower_for_some_sizes
         from tilegen.proof import demand, prove
 
         if language not in ("cuda", "opencl"):
@@ -68,7 +68,7 @@ class Studies:
         if whole:
             require_whole_tiles(*self._fixed_sizes())
         tree = self.core.tree
-        launches = lower(tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
+        launches = lower_for_some_sizes(tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
         if arch:
             require_instructions(launches, arch)
         proof = prove(tree.kernel, launches, tree.reassociated)
@@ -84,12 +84,12 @@ class Studies:
         Raises:
             LimitError: the program exceeds a limit of the GPU, so that there is no text.
         """
-        from tilegen.lowering import lower
+        from tilegen.lowering import lower_for_some_sizes
         from tilegen.proof import prove
 
         return prove(
             self.core.tree.kernel,
-            lower(self.core.tree, vector=vector, whole=whole, wide=wide),
+            lower_for_some_sizes(self.core.tree, vector=vector, whole=whole, wide=wide),
             self.core.tree.reassociated,
         )
 

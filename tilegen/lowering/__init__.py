@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
@@ -54,8 +55,9 @@ from tilegen.lowering.vectors import Needs, vectorize
 from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
 from tilegen.lowering.whole import whole_tiles
 from tilegen.lowering.zeros import declare_zeros
+from tilegen.poly import Facts
 
-__all__ = ["Launch", "distributed_tree", "fits", "lower", "unmet"]
+__all__ = ["Launch", "distributed_tree", "fits", "lower", "lower_for_some_sizes", "unmet"]
 
 # Bytes of a thread's registers. A GPU has 1020; what is beyond lies in memory, where a little of it does no harm.
 REGISTER_LIMIT = 64 * 1024
@@ -290,6 +292,21 @@ def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mappi
         if not all(c.holds(sizes) for c in need.requires)
         or any(addresses.get(name, 0) % by for name, by in need.alignment)
     )
+
+
+def lower_for_some_sizes(tree: Tree, **version: Any) -> tuple[Launch, ...]:
+    """As `lower`, but that those vector loops are loose whose needs no sizes meet beside those of the loops before."""
+    launches = lower(tree, **version)
+    needs = [pair for launch in launches for pair in launch.needs.items()]
+    of_loops = {c for _, need in needs for c in need.requires}
+    known = [c for launch in launches for c in launch.requires if c not in of_loops]
+    facts, never = Facts(tree.kernel), frozenset[str]()
+    for loop, need in needs:
+        if facts.is_possible((*known, *need.requires), {}):
+            known += need.requires
+        else:
+            never |= {loop}
+    return lower(tree, **{**version, "loose": never}) if never else launches
 
 
 def distributed_tree(launches: Iterable[Launch]) -> Tree:

@@ -71,7 +71,8 @@ def _verdict_of(obligation: Obligation) -> str:
 def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[str] = ()) -> Proof:
     """Asks everything of `launches`, one version of a lowered program, that makes it the kernel.
 
-    They are read as the text has them, with the tests, loops, barriers and accesses of one thread.
+    They are read as the text has them, with the tests, loops, barriers and accesses of one thread. Of a version that
+    no sizes are for, nothing more is asked.
 
     Args:
         kernel: the one that the launches were made from; where steps derived it, it is proven to be the kernel as
@@ -91,8 +92,9 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     first.append(discharge("text", read))
     if not found or first[0].violation:
         return Proof(tuple(first))
-    program = found[0]
-    facts = Facts(known)
+    program, facts = found[0], Facts(known)
+    if not facts.is_possible((), {}):
+        return Proof(tuple(first))
     asked = obligations(
         program.tree(tuple(reassociated)), program.stops, program.extras, program.copies, program.described
     )

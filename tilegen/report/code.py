@@ -12,7 +12,7 @@ from tilegen.backends.origins import origins
 from tilegen.backends.text import emit_lines
 from tilegen.errors import DeviceError, Source, Span
 from tilegen.lab.explain import stages_by_line
-from tilegen.lowering import lower
+from tilegen.lowering import lower_for_some_sizes
 from tilegen.proof import demand, prove
 from tilegen.schedule import Derivation
 
@@ -55,7 +55,7 @@ def code_of(derivation: Derivation, arch: str, *, compiled: bool = True, unprove
         LimitError: it cannot be launched. ProofError: it is unproved, and that was not allowed.
     """
     tree = derivation.tree
-    launches = lower(tree)
+    launches = lower_for_some_sizes(tree)
     proof = prove(tree.kernel, launches, tree.reassociated)
     demand(proof, derivation.kernel.name, unproved=unproved)
     lines = emit_lines(launches, title=derivation.title)
