@@ -80,15 +80,15 @@ def test_a_sweep_has_a_table_for_each_size_and_a_picture(tmp_path, capsys) -> No
 
 @pytest.mark.pocl
 def test_a_size_that_fails_does_not_cost_those_before_it(tmp_path, capsys, monkeypatch) -> None:
-    from tilegen.lab import compare
+    from tilegen.lab import tried
 
     def power_sizes(kernel, given, limits):
         if given["M"] > 16:
             raise DeviceError("there is not so much memory")
         return original(kernel, given, limits)
 
-    original = compare.power_sizes
-    monkeypatch.setattr(compare, "power_sizes", power_sizes)
+    original = tried.power_sizes
+    monkeypatch.setattr(tried, "power_sizes", power_sizes)
     written = tmp_path / "f.json"
     assert run(["compare", *SMALL, "--size", "M=N=K=16..32x2", "--json", str(written)]) == 5
     assert [row["sizes"]["M"] for row in json.loads(written.read_text())["rows"]] == [16, 16]
