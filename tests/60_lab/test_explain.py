@@ -143,6 +143,12 @@ def test_threads_may_have_two_names_beside_an_instruction():
     assert launch.loads("shared").evaluate({"M": 64, "N": 64}) == 2 * (64 + 64) * 16
 
 
+def test_a_step_that_changes_no_text_gives_the_same_program():
+    derivation = schedule_stock("row_sum", "warps")
+    steps = explain(derivation, power_sizes(derivation.kernel, {}, GPU_LIMITS), compiled=False).steps
+    assert [step.name for step in steps if step.same] == ["reassociate(y)"]
+
+
 def test_every_line_of_a_schedule_has_its_row():
     found = schedule_stock("gemm", "registers")
     rows = [stage.step.text for stage in stages_by_line(found.stages) if stage.step]

@@ -10,7 +10,7 @@ H200 show for each of 242 patterns of lanes of loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -142,7 +142,13 @@ def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) ->
     now = trial.cost(memory)
     if now[0] <= now[1] or len(memory.order) < 2:
         return []
-    found = (_best_pad(trial, memory, now[0]), _best_swizzle(trial, memory, now[0]))
+    bare, widths = replace(memory, pad=0, swizzle=None), range(trial.width, LARGEST_PAD + 1, trial.width)
+    pads = ((replace(bare, pad=n), f"pad({memory.name}, {n})") for n in widths)
+    swizzles = ((replace(bare, swizzle=each), step) for each, step in _swizzles(memory, trial.width))
+    found = (
+        _best(trial, memory, pads, "its swizzle" if memory.swizzle else ""),
+        _best(trial, memory, swizzles, "its pad" if memory.pad else ""),
+    )
     return [remedy for remedy in found if remedy]
 
 
@@ -169,38 +175,24 @@ class _LayoutTrial:
         return max(site.width for site in self.sites)
 
 
-def _best_pad(trial: _LayoutTrial, memory: Buffer, now: float) -> Remedy | None:
-    best: Remedy | None = None
-    for pad in range(trial.width, LARGEST_PAD + 1, trial.width):
-        tried = replace(memory, pad=pad, swizzle=None)
-        needed, least = trial.cost(tried)
+def _best(trial: _LayoutTrial, memory: Buffer, tried: Iterable[tuple[Buffer, str]], instead: str) -> Remedy | None:
+    """The layout with the fewest turns, of those with their steps that are tried; the first one of equals."""
+    best, (now, _) = None, trial.cost(memory)
+    for layout, step in tried:
+        needed, least = trial.cost(layout)
         if needed < now:
             now = needed
-            instead = "its swizzle" if memory.swizzle else ""
-            more = bytes_of(tried) - bytes_of(memory)
-            best = Remedy(f"pad({memory.name}, {pad})", needed / least, more, instead)
-        if needed == least:
-            break
-    return best
-
-
-def _best_swizzle(trial: _LayoutTrial, memory: Buffer, now: float) -> Remedy | None:
-    """The swizzle with the fewest turns: small units first, then many of them."""
-    best: Remedy | None = None
-    for swizzle, step in _swizzles(memory, trial.width):
-        tried = replace(memory, pad=0, swizzle=swizzle)
-        needed, least = trial.cost(tried)
-        if needed < now:
-            now = needed
-            instead = "its pad" if memory.pad else ""
-            best = Remedy(step, needed / least, bytes_of(tried) - bytes_of(memory), instead)
+            best = Remedy(step, needed / least, bytes_of(layout) - bytes_of(memory), instead)
         if needed == least:
             break
     return best
 
 
 def _swizzles(memory: Buffer, width: int) -> Iterator[tuple[Swizzle, str]]:
-    """Every swizzle of `memory` that keeps `width` elements together, with its step; none moves more than all banks."""
+    """Every swizzle of `memory` that keeps `width` elements together, with its step; none moves more than all banks.
+
+    Small units come first, then those with many of them.
+    """
     row = memory.shape[memory.order[-1]].const
     banks = BANKS * WORD // DTYPE_BYTES[memory.dtype]
     if count_rows(memory) == 1:

@@ -103,14 +103,19 @@ class LaunchReport:
 
 @dataclass(frozen=True, repr=False)
 class StepReport:
-    """A step of the schedule, and the program up to it. `error` says why that program cannot be launched, and
-    `exit_code` is that of the error."""
+    """A step of the schedule, and the program up to it, which is the `same` one where the step changes nothing that
+    is counted. `error` says why that program cannot be launched, and `exit_code` is that of the error."""
 
     step: str | None
     place: str
     launches: tuple[LaunchReport, ...] = ()
+    same: bool = False
     error: str | None = None
     exit_code: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.step or "as written"
 
     @property
     def milliseconds(self) -> float:
@@ -118,7 +123,7 @@ class StepReport:
 
     def __repr__(self) -> str:
         found = self.error or f"{counted(self.launches, 'launch')}, {self.milliseconds:.3g} ms predicted"
-        return f"<{self.step or 'as written'}: {found}>"
+        return f"<{self.name}: {found}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,6 +202,7 @@ def _step_reports(
             versions.append(error)
     built = _compile_all(versions, progress) if compiled else {}
     known: dict[_Key, LaunchReport] = {}
+    before: tuple[_Key, ...] = ()
     for number, (stage, version) in enumerate(zip(stages, versions, strict=True)):
         progress("explain", number, len(stages))
         text, span = (stage.step.text, stage.step.span) if stage.step else (None, None)
@@ -206,9 +212,12 @@ def _step_reports(
                 raise version
             for one in (o for o in version if o.key not in known):
                 known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
-            yield StepReport(text, place, tuple(known[one.key] for one in version))
+            keys = tuple(one.key for one in version)
+            yield StepReport(text, place, tuple(known[key] for key in keys), same=keys == before)
+            before = keys
         except TilegenError as error:
             yield StepReport(text, place, error=error.message, exit_code=error.exit_code)
+            before = ()
 
 
 def stages_by_line(stages: Sequence[Stage]) -> list[Stage]:

@@ -24,15 +24,14 @@ def table_of(found: Explanation) -> Table:
 
 def _rows(step: StepReport, before: StepReport | None) -> Iterator[tuple[str, ...]]:
     """One row for each launch of a step; a step that changes nothing that is counted says so."""
-    name = step.step or "as written"
     if step.error:
         same = before is not None and before.error == step.error
-        yield name, "", "cannot be launched, as before" if same else f"cannot be launched: {step.error}"
-    elif before and step.launches is before.launches:
-        yield name, "", "the same program"
+        yield step.name, "", "cannot be launched, as before" if same else f"cannot be launched: {step.error}"
+    elif step.same:
+        yield step.name, "", "the same program"
     else:
         for number, launch in enumerate(step.launches):
-            lead = name if not number else ""
+            lead = step.name if not number else ""
             yield lead if len(step.launches) == 1 else f"{lead} [{launch.name}]".strip(), *_cells(launch)
 
 

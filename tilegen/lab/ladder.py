@@ -206,15 +206,12 @@ class LadderRun(Run):
 
 
 def rungs_of(found: Explanation) -> list[Rung]:
-    """A rung for each step; one with the same launches as the step before is marked."""
-    rungs: list[Rung] = []
-    before: tuple[LaunchReport, ...] = ()
-    for step in found.steps:
-        same = bool(step.launches) and step.launches is before
-        code = step.exit_code if step is found.steps[-1] else 0
-        rungs.append(Rung(step.step, step.place, step.launches, same, error=step.error, exit_code=code))
-        before = step.launches
-    return rungs
+    """A rung for each step."""
+    codes = [0] * (len(found.steps) - 1) + [found.steps[-1].exit_code]
+    return [
+        Rung(step.step, step.place, step.launches, step.same, error=step.error, exit_code=code)
+        for step, code in zip(found.steps, codes, strict=True)
+    ]
 
 
 def _skip_if_large(rung: Rung, engine: Engine) -> Rung:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tilegen.errors import DeviceError, UsageError
-from tilegen.lab.explain import MOST_KEPT, Explanation, LaunchReport, StepReport
+from tilegen.lab.explain import MOST_KEPT, Explanation, StepReport
 from tilegen.profile.child import Task
 from tilegen.profile.counters import METRICS, Counted, Figure, figures_of, read_counters
 
@@ -50,13 +50,7 @@ def find_profiler() -> str:
 
 def steps_to_profile(found: Explanation, limit: float = LIMIT) -> list[int]:
     """The steps whose program can be launched, is not that of the step before, and is fast enough."""
-    before: tuple[LaunchReport, ...] = ()
-    chosen = []
-    for number, step in enumerate(found.steps):
-        if _reason(step, limit) is None and step.launches is not before:
-            chosen.append(number)
-        before = step.launches
-    return chosen
+    return [number for number, step in enumerate(found.steps) if not (step.same or _reason(step, limit))]
 
 
 def _reason(step: StepReport, limit: float) -> str | None:
@@ -147,20 +141,19 @@ def _steps(
 ) -> Iterator[ProfiledStep]:
     """Each step with as many of the launches counted as it had, in their order."""
     rest = iter(counted)
-    before: tuple[LaunchReport, ...] = ()
     for number, step in enumerate(found.steps):
-        name, answer = step.step or "as written", told.get(number, {})
+        answer = told.get(number, {})
         if launched := answer.get("launches"):
             own = list(islice(rest, int(str(launched))))
             alike = [each.kernel for each in own] == [launch.name for launch in step.launches]
             pairs = zip(step.launches, own, strict=True) if alike else ()
             figures = tuple(figures_of(launch, each, found.machine) for launch, each in pairs)
-            yield ProfiledStep(name, step.place, figures, None if alike else "the profiler has seen other launches")
+            yield ProfiledStep(
+                step.name, step.place, figures, None if alike else "the profiler has seen other launches"
+            )
         else:
-            same = bool(step.launches) and step.launches is before
-            reason = answer.get("error") or ("the same program" if same else _reason(step, limit))
-            yield ProfiledStep(name, step.place, error=str(reason or "the profiler ended before it"))
-        before = step.launches
+            reason = answer.get("error") or ("the same program" if step.same else _reason(step, limit))
+            yield ProfiledStep(step.name, step.place, error=str(reason or "the profiler ended before it"))
 
 
 __all__ = ["ProfiledStep", "check_report", "find_profiler", "profile", "steps_to_profile"]

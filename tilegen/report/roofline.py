@@ -40,7 +40,7 @@ def _point(step: StepReport) -> tuple[float, float, str] | None:
     moved = sum(access.distinct for launch in step.launches for access in launch.traffic)
     if not operations or not moved or not step.milliseconds:
         return None
-    return operations / moved, operations / step.milliseconds / 1e9, step.step or "as written"
+    return operations / moved, operations / step.milliseconds / 1e9, step.name
 
 
 def _ceilings(found: Explanation, low: float, high: float) -> Iterable[Series]:
