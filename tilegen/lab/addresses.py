@@ -120,15 +120,22 @@ def thread_values(launch: Launch) -> dict[str, Ints]:
 
 def block_counts(launch: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
     """How many blocks there are along each loop over blocks."""
-    counts = {
-        kind: [f.evaluate(sizes) for f in each.factors] for kind, each in zip(BLOCK_KINDS, launch.grid, strict=True)
-    }
-    # Loops that share an axis come in the order of its factors; several nests have the last one in common.
-    return {
-        name: counts[kind].pop(0) if len(counts[kind]) > 1 else counts[kind][0]
-        for name, kind, _ in launch.coordinates
-        if kind in counts
-    }
+    counts = [factor.evaluate(sizes) for blocks in launch.grid for factor in blocks.factors]
+    return {name: counts[place] for name, place in block_places(launch).items()}
+
+
+def block_places(launch: Launch) -> dict[str, int]:
+    """The place of each loop over blocks among all factors of the grid.
+
+    Loops that share an axis come in the order of its factors; several nests have the last one in common.
+    """
+    found: dict[str, int] = {}
+    before = 0
+    for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True):
+        names = [name for name, each, _ in launch.coordinates if each == kind]
+        found |= {name: before + min(n, len(blocks.factors) - 1) for n, name in enumerate(names)}
+        before += len(blocks.factors)
+    return found
 
 
 def _name_values(launch: Launch, sizes: Mapping[str, int], loops: tuple[For, ...]) -> dict[str, Any]:

@@ -189,11 +189,9 @@ def read_records(text: str, name: str) -> list[RunRecord]:
         return [record_of(row, f"{name}, row {number}") for number, row in enumerate(_rows_of(document, name), 1)]
     found: list[RunRecord] = []
     lines = text.split("\n")  # what follows the last end of a line is torn, or nothing
-    for number, line in enumerate(lines[:-1], 1):
-        if line.strip():
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not (number == len(lines) and found and _is_torn(line)):
             found += _records_of_line(line, f"{name}:{number}")
-    if lines[-1].strip():
-        found += _records_of_last_line(lines[-1], f"{name}:{len(lines)}", alone=not found)
     if not found:
         raise UsageError(f"{name} has no record", notes=_HINT)
     return found
@@ -250,16 +248,12 @@ def _records_of_line(line: str, place: str) -> Iterator[RunRecord]:
         yield record_of(value, place)
 
 
-def _records_of_last_line(line: str, place: str, *, alone: bool) -> list[RunRecord]:
-    """The record of a line without an end: of a torn one none, if there are others."""
+def _is_torn(line: str) -> bool:
     try:
         parse_json(line)
-    except JSONDecodeError:
-        if not alone:
-            return []
-    except ValueError:
-        pass
-    return list(_records_of_line(line, place))
+    except ValueError as error:
+        return isinstance(error, JSONDecodeError)
+    return False
 
 
 def _value_of(line: str, place: str) -> Any:

@@ -13,6 +13,7 @@ from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.ir.role import role_number
 from tilegen.ir.walk import leaves, loads, loops
+from tilegen.lab.addresses import block_places
 from tilegen.lowering.program import Launch
 
 
@@ -85,15 +86,10 @@ def _mixed_warps(launch: Launch, loop: Loop) -> int:
 def blocks_along(launch: Launch, tests: tuple[Condition, ...]) -> tuple[Affine, ...]:
     """How many blocks pass the tests, a factor for each loop over blocks; tests of one such loop count."""
     factors = [factor for blocks in launch.grid for factor in blocks.factors]
-    before = 0
-    for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True):
-        names = [name for name, each, _ in launch.coordinates if each == kind]
-        for position, name in enumerate(names):
-            place = before + (position if len(blocks.factors) > 1 else 0)
-            mine = [c.value for c in tests if name in c.value.names() and not c.equal]
-            first = next((var(name) - value for value in mine if value.coefficient(name) == 1), const(0))
-            end = next((value + var(name) + 1 for value in mine if value.coefficient(name) == -1), None)
-            if mine:
-                factors[place] = (factors[place] if end is None else end) - first
-        before += len(blocks.factors)
+    for name, place in block_places(launch).items():
+        mine = [c.value for c in tests if name in c.value.names() and not c.equal]
+        first = next((var(name) - value for value in mine if value.coefficient(name) == 1), const(0))
+        end = next((value + var(name) + 1 for value in mine if value.coefficient(name) == -1), None)
+        if mine:
+            factors[place] = (factors[place] if end is None else end) - first
     return tuple(factors)
