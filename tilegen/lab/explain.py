@@ -15,7 +15,7 @@ from tilegen.backends.record import Record
 from tilegen.backends.text import emit
 from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import DeviceError, LimitError, TilegenError
-from tilegen.ir.nodes import Buffer, Kernel, Tree
+from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab import formula, metric
@@ -246,12 +246,10 @@ def _notes_on_gathers(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:
+    unknown = "registers are not known, and occupancy is that of threads and shared memory"
     if not compiled:
-        return (
-            "the compiler was left out: registers are not known, and occupancy is that of threads and shared memory",
-        )
+        return (f"the compiler was left out: {unknown}",)
     if reason := nvrtc.unavailable_reason():
-        unknown = "registers are not known, and occupancy is that of threads and shared memory"
         return (f"{reason}: {unknown}", toolkit.way_to_a_compiler())
     if toolkit.nvdisasm() is None:
         return ("no nvdisasm was found: issue slots are those of the text alone", toolkit.way_to_a_compiler())
@@ -365,7 +363,8 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         hot,
         roles_of(launch, sizes),
         kept_bytes(launch),
-        {b.name: _registers_of_lane(b) for b in launch.buffers.values() if b.fragment},
+        # After lowering, the shape of a fragment is what one lane has.
+        {b.name: bytes_of(b) // 4 for b in launch.buffers.values() if b.fragment},
         _tensor_milliseconds(launch, work, machine.arch),
     )
 
@@ -379,11 +378,6 @@ def _has_instructions(launch: Launch, arch: str) -> bool:
     used = instructions_of((launch,))
     target = compiled_architecture(used, arch)
     return all(each.runs_on(target) for each in used)
-
-
-def _registers_of_lane(buffer: Buffer) -> int:
-    """Registers of 32 bits: after lowering, the shape of a fragment is what one lane has."""
-    return bytes_of(buffer) // 4
 
 
 def _tensor_milliseconds(launch: Launch, work: ArithmeticCount, arch: str) -> dict[str, float]:
@@ -402,7 +396,5 @@ def _tensor_milliseconds(launch: Launch, work: ArithmeticCount, arch: str) -> di
 def _conflict_remedies(
     launch: Launch, moved: Sequence[Traffic], sizes: Mapping[str, int]
 ) -> dict[str, tuple[Remedy, ...]]:
-    found: dict[str, tuple[Remedy, ...]] = {}
-    for name in dict.fromkeys(t.site.buffer for t in moved if t.conflict and t.conflict.degree > 1):
-        found[name] = tuple(remedies(launch, [t.site for t in moved if t.site.buffer == name], sizes))
-    return found
+    names = dict.fromkeys(t.site.buffer for t in moved if t.conflict and t.conflict.degree > 1)
+    return {n: tuple(remedies(launch, [t.site for t in moved if t.site.buffer == n], sizes)) for n in names}
