@@ -10,8 +10,8 @@ from functools import partial
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import parse
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Loop, Stmt, Tree
-from tilegen.ir.steps import Setting, StepCall, Word
-from tilegen.ir.walk import leaves, loads
+from tilegen.ir.steps import Keyword, Number, Setting, StepCall, Word
+from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lab.explain import LaunchReport, Progress, explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.lab.remarks import runs_alone, tiles_of_one_thread
@@ -23,7 +23,7 @@ _REUSED = 4  # times that a block asks for an element
 _SCATTERED = 0.5  # of the transactions would do
 _THREADS, _TILE, _VECTOR = 128, 16, 16  # of a block, of a sum, bytes of a vector
 
-Edit = Callable[[StepCall], StepCall | None]
+Edit = Callable[[StepCall], tuple[StepCall, ...]]
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Remedy:
-    """Steps to add at the end, behind a change of the others (None takes one out), which `change` says in words; or
-    what makes another schedule as a whole."""
+    """Steps to add at the end, behind others in the place of each there is, which `change` says in words; or what makes
+    another schedule as a whole."""
 
     waste: str
     steps: Sequence[str] = ()
-    edit: Edit = lambda call: call
+    edit: Edit = lambda call: (call,)
     change: str = ""
     made: Callable[[], Derivation] | None = None
 
@@ -61,10 +61,14 @@ class _Remedy:
             return self.made()
         calls = [stage.step for stage in to.stages if stage.step]
         edited = [self.edit(call) for call in calls]
-        same = next((n for n, pair in enumerate(zip(calls, edited, strict=True)) if pair[0] != pair[1]), len(calls))
-        lines = "".join(f"    {step}\n" for step in self.steps)
-        new = parse(Source("advice", f"schedule advice for any:\n{lines}")).schedules[0].steps if lines else ()
-        return replace(to, stages=to.stages[: same + 1]).then((*filter(None, edited[same:]), *new))
+        same = next((n for n, (old, new) in enumerate(zip(calls, edited, strict=True)) if (old,) != new), len(calls))
+        changed = [call for each in edited[same:] for call in each]
+        return replace(to, stages=to.stages[: same + 1]).then((*changed, *_calls(self.steps)))
+
+
+def _calls(steps: Sequence[str]) -> tuple[StepCall, ...]:
+    lines = "".join(f"    {step}\n" for step in steps)
+    return parse(Source("advice", f"schedule advice for any:\n{lines}")).schedules[0].steps if lines else ()
 
 
 def advise(
@@ -112,6 +116,7 @@ def _remedies(derivation: Derivation, launches: Sequence[LaunchReport]) -> Itera
         if runs_alone(launch.distributed) and isinstance(node, Loop):
             yield from _bind_loops(node, f"{launch.name} runs on one thread")
     yield from _turn_axes(launches)
+    yield from _coarsen(derivation, launches)
     for path, stmt in leaves(tree.body):
         yield from _keep_sum(tree, path, stmt)
         yield from _share_reads(tree, path, stmt, launches)
@@ -153,12 +158,34 @@ def _turn_axes(launches: Sequence[LaunchReport]) -> Iterator[_Remedy]:
     if worst and worst.coalesced_share < _SCATTERED:
         others = {"thread.x": "thread.y", "thread.y": "thread.x"}
 
-        def turned(call: StepCall) -> StepCall:
+        def turned(call: StepCall) -> tuple[StepCall, ...]:
             words = [Word(others.get(a.text, a.text)) if isinstance(a, Word) else a for a in call.arguments]
-            return replace(call, arguments=tuple(words)) if call.word == "bind" else call
+            return (replace(call, arguments=tuple(words)) if call.word == "bind" else call,)
 
         waste = f"lanes jump in {worst.index}: {100 * worst.coalesced_share:.0f} % of its transactions would do"
         yield _Remedy(waste, edit=turned, change="swap thread.x and thread.y in bind")
+
+
+def _coarsen(derivation: Derivation, launches: Sequence[LaunchReport]) -> Iterator[_Remedy]:
+    """More elements for each thread, where loads and not multiply-adds are the limit."""
+    slowest = max(launches, key=lambda launch: launch.prediction.milliseconds)
+    inner, bound = slowest.inner, [v.name for v in loops(derivation.tree.body) if v.kind in THREAD_KINDS]
+    if not inner or inner.by_warps or slowest.prediction.limit != "shared and L1":
+        return
+    waste = f"{inner.shared + inner.global_:.3g} loads for {inner.fused:.3g} multiply-adds in '{inner.loop}'"
+    for names in [*([name] for name in dict.fromkeys(bound)), list(dict.fromkeys(bound))]:
+        for factor in (4, 8):
+
+            def coarsened(call: StepCall, names: list[str] = names, factor: int = factor) -> tuple[StepCall, ...]:
+                loop = call.arguments[0] if call.word == "bind" else None
+                if not isinstance(loop, Word) or loop.text not in names:
+                    return (call,)
+                mine, many = loop.text, f"{loop.text}_w"
+                made = (f"tile({mine}, parts={factor}) -> {many}, {mine}", f"order(..., {many})", f"unroll({many})")
+                return (*_calls(made), call)
+
+            steps = [f"coarsen({name}, {factor}) -> {name}, {name}_w" for name in names]
+            yield _Remedy(waste, edit=coarsened, change=f"{', '.join(steps)} before bind")
 
 
 def _keep_sum(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Iterator[_Remedy]:
@@ -204,17 +231,17 @@ def _vectorize_copies(derivation: Derivation) -> Iterator[_Remedy]:
             continue
         width = _VECTOR // DTYPE_BYTES[buffers[name].dtype]
         text = f"cache_shared({name}, ..., vector={width})"
-        (plain,) = parse(Source("advice", f"schedule advice for any:\n    f(x, vector={width})\n")).schedules[0].steps
+        wide = replace(call, keywords=(*call.keywords, Keyword("vector", Number(width))))
 
-        def widened(other: StepCall, call: StepCall = call, plain: StepCall = plain) -> StepCall:
-            return replace(call, keywords=(*call.keywords, *plain.keywords)) if other is call else other
+        def widened(other: StepCall, call: StepCall = call, wide: StepCall = wide) -> tuple[StepCall, ...]:
+            return (wide if other is call else other,)
 
         yield _Remedy(f"{name} is copied one element at a time", edit=widened, change=text)
 
 
 def _without(words: Sequence[str], buffer: str) -> Edit:
     """Takes out the steps of these words for a buffer."""
-    return lambda call: None if call.word in words and call.arguments[:1] == (Word(buffer),) else call
+    return lambda call: () if call.word in words and call.arguments[:1] == (Word(buffer),) else (call,)
 
 
 def _removed(what: str) -> str:
