@@ -24,7 +24,7 @@ from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
 from tilegen.lowering.product_nodes import Begin, Complete, Hold
-from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_body
+from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_lists
 
 Slot = TypeVar("Slot")
 
@@ -34,7 +34,7 @@ def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for protocol, run in groupby(body, key=_protocol_of):
         if not protocol:
-            out += map(_complete_inside, run)
+            out += (with_lists(node, complete_batches) for node in run)
             continue
         for batch in _independent(run):
             results, factors = (tuple(sorted(each)) for each in registers_used(batch))
@@ -79,16 +79,6 @@ def _protocol_of(node: Spmd) -> str:
         return ""
     protocols = {v.instruction.protocol if isinstance(v, Perform) else "" for v in inside}
     return protocols.pop() if len(protocols) == 1 else ""
-
-
-def _complete_inside(node: Spmd) -> Spmd:
-    match node:
-        case For():
-            return with_body(node, complete_batches(node.body))
-        case If():
-            return with_body(node, complete_batches(node.body), complete_batches(node.orelse))
-        case _:
-            return node
 
 
 def described_buffers(node: Node) -> frozenset[str]:

@@ -28,7 +28,7 @@ from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Conflict, Path
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.guards import IsImplied
-from tilegen.lowering.program import Barrier, For, If, Spmd, with_body
+from tilegen.lowering.program import Barrier, For, If, Spmd, with_lists
 
 Slot = tuple[Path, int]
 
@@ -157,13 +157,7 @@ def join_stores(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     group."""
     out: list[Spmd] = []
     for node in body:
-        match node:
-            case For():
-                node = with_body(node, join_stores(node.body))
-            case If():
-                node = with_body(node, join_stores(node.body), join_stores(node.orelse))
-            case _:
-                pass
+        node = with_lists(node, join_stores)
         before = out[-1] if out else None
         if _is_about_stores(before) and _is_about_stores(node) and before.test == node.test:
             out[-1] = replace(before, body=_in_one_group((*before.body, *node.body)))

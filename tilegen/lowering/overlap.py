@@ -23,7 +23,7 @@ from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
-from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_body
+from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_lists
 
 
 def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
@@ -35,15 +35,10 @@ def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
 def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
-        match node:
-            case For(name) if name in names and _multiplies_slots_alone(node):
-                out += _overlap(node)
-            case For():
-                out.append(with_body(node, _overlap_named(node.body, names)))
-            case If():
-                out.append(with_body(node, _overlap_named(node.body, names), _overlap_named(node.orelse, names)))
-            case _:
-                out.append(node)
+        if isinstance(node, For) and node.name in names and _multiplies_slots_alone(node):
+            out += _overlap(node)
+        else:
+            out.append(with_lists(node, lambda inside: _overlap_named(inside, names)))
     return tuple(out)
 
 

@@ -21,7 +21,7 @@ from tilegen.ir.nodes import Condition, Index, Loop, Op
 from tilegen.ir.role import Role
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards import IsImplied
-from tilegen.lowering.program import For, If, Let, Spmd, names_in, with_body
+from tilegen.lowering.program import If, Let, Spmd, names_in, with_body, with_lists
 from tilegen.lowering.substitution import substitute_integers
 
 
@@ -76,13 +76,7 @@ class Roles:
                 run.append((part, node))
                 continue
             close()
-            match node:
-                case If():
-                    out.append(with_body(node, self.choose(node.body), self.choose(node.orelse)))
-                case For():
-                    out.append(with_body(node, self.choose(node.body)))
-                case _:
-                    out.append(node)
+            out.append(with_lists(node, self.choose))
         close()
         return tuple(out) if self.parts else body
 
@@ -125,14 +119,11 @@ class Roles:
         """`body` with the iterations of each role under their own name."""
         out: list[Spmd] = []
         for node in body:
-            match node:
-                case If(roles=roles):
-                    branches = zip((*roles, "", ""), (self.name(node.body), self.name(node.orelse)), strict=False)
-                    out.append(with_body(node, *(self._name_iterations(role, branch) for role, branch in branches)))
-                case For():
-                    out.append(with_body(node, self.name(node.body)))
-                case _:
-                    out.append(node)
+            node = with_lists(node, self.name)
+            if isinstance(node, If):
+                branches = zip((*node.roles, "", ""), (node.body, node.orelse), strict=False)
+                node = with_body(node, *(self._name_iterations(role, branch) for role, branch in branches))
+            out.append(node)
         return tuple(out) if self.parts else body
 
     def _name_iterations(self, role: str, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

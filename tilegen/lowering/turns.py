@@ -37,7 +37,7 @@ from tilegen.lowering.distribute import GROUPS, Block
 from tilegen.lowering.flatten import Coordinates
 from tilegen.lowering.grid import Product
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.program import Barrier, For, If, Spmd, nodes, with_body
+from tilegen.lowering.program import Barrier, For, If, Spmd, nodes, with_body, with_lists
 from tilegen.lowering.substitution import substitute_integers
 
 
@@ -109,13 +109,7 @@ def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[S
 
     def with_groups(nodes: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         return tuple(
-            replace(node, group=block.turns)
-            if isinstance(node, Barrier)
-            else with_body(node, with_groups(node.body))
-            if isinstance(node, For)
-            else with_body(node, with_groups(node.body), with_groups(node.orelse))
-            if isinstance(node, If)
-            else node
+            replace(node, group=block.turns) if isinstance(node, Barrier) else with_lists(node, with_groups)
             for node in nodes
         )
 

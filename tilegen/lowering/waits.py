@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, stmts
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.pipeline import Pipe
-from tilegen.lowering.program import Barrier, For, If, Spmd, VectorCopy, nodes, with_body
+from tilegen.lowering.program import Barrier, For, Spmd, VectorCopy, nodes, with_lists
 
 _BYTES = (4, 8, 16)
 _COPIES = (Stmt, VectorCopy)
@@ -144,26 +144,17 @@ def asynchronous(body: tuple[Spmd, ...], pipes: tuple[Pipe, ...], buffers: dict[
     stays plain: of two asynchronous copies that are on their way, none is the last.
     """
     staged = frozenset(name for pipe in pipes for name in pipe.buffers)
-    return _mark_copies(body, staged, buffers) if staged else body
 
+    def mark(node: Spmd) -> Spmd:
+        new = with_lists(node, mark_all)
+        if isinstance(new, For):  # a loop that is the same has no such copies in it
+            return new if new is node else _copy_in_place_once(new)
+        return _make_asynchronous(new, staged, buffers)
 
-def _mark_copies(body: tuple[Spmd, ...], staged: frozenset[str], buffers: dict[str, Buffer]) -> tuple[Spmd, ...]:
-    out: list[Spmd] = []
-    for node in body:
-        match node:
-            case For():
-                new = with_body(node, _mark_copies(node.body, staged, buffers))
-                # A loop that is the same has no such copies in it.
-                out.append(new if new is node else _copy_in_place_once(new))
-            case If():
-                out.append(
-                    with_body(
-                        node, _mark_copies(node.body, staged, buffers), _mark_copies(node.orelse, staged, buffers)
-                    )
-                )
-            case _:
-                out.append(_make_asynchronous(node, staged, buffers))
-    return tuple(out)
+    def mark_all(nodes: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        return tuple(map(mark, nodes))
+
+    return mark_all(body) if staged else body
 
 
 def _make_asynchronous(node: Spmd, staged: frozenset[str], buffers: dict[str, Buffer]) -> Spmd:
