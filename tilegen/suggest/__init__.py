@@ -14,7 +14,7 @@ from tilegen.lab.machine import Machine, find_machine
 from tilegen.lab.sizes import GPU_LIMITS, power_sizes
 from tilegen.lab.studies import known_sizes
 from tilegen.suggest.draft import begin
-from tilegen.suggest.plan import judged_time, write
+from tilegen.suggest.plan import RULES, is_proved, predicted_time, write
 
 NAME = "suggested"
 
@@ -26,10 +26,13 @@ def suggest(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> str:
         sizes: all sizes of the kernel. They decide between several ways; the schedule is right at all others, too.
         machine: whose times are predicted to rank them.
     """
-    draft = write(begin(kernel), sizes, machine)
+    for rules in (RULES, RULES[-1:], ()):
+        draft = write(begin(kernel), sizes, machine, rules)
+        if is_proved(draft):
+            break
     at = f", for {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
     try:
-        time = f": {judged_time(draft, sizes, machine):.3g} ms predicted on an {machine.name}"
+        time = f": {predicted_time(draft, sizes, machine):.3g} ms predicted on an {machine.name}"
     except TilegenError as error:
         time = f": {error.message}"
     return draft.text(NAME, f"Suggested from what the kernel computes{at}{time}.")

@@ -74,9 +74,13 @@ class Draft:
         lines = [f"    # {line}" for line in wrap(comment, _WIDTH - 6, break_on_hyphens=False)]
         return replace(self, lines=(*self.lines, *lines))
 
-    def number(self, name: str, value: int, candidates: Iterable[int] = ()) -> Draft:
-        """With a parameter in the head."""
-        return replace(self, numbers={**self.numbers, name: Number(value, tuple(candidates))})
+    def number(self, wanted: str, value: int, candidates: Iterable[int] = ()) -> tuple[Draft, str]:
+        """With a parameter in the head, and its name; one that is there serves where it has this value."""
+        new = Number(value, tuple(candidates))
+        tensors = {buffer.name for buffer in self.tree.buffers} | {*self.core.kernel.sizes}
+        names = (wanted if n == 1 else f"{wanted}{n}" for n in range(1, 1000))
+        name = next(name for name in names if name not in tensors and self.numbers.get(name, new) == new)
+        return replace(self, numbers={**self.numbers, name: new}), name
 
     def where(self, *facts: str) -> Draft:
         return replace(self, facts=(*self.facts, *(fact for fact in facts if fact not in self.facts)))

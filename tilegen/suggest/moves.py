@@ -44,13 +44,19 @@ def new_loops(before: Draft, after: Draft) -> list[str]:
     return list(dict.fromkeys(loop.name for loop in loops(after.tree.body) if loop.name not in known))
 
 
+def keep(draft: Draft, buffer: str, at: str, vector: int = 1) -> Draft:
+    """A buffer in registers during an iteration of `at`, if that is accepted."""
+    moved = f", vector={vector}" if vector > 1 else ""
+    copies = {b.name for b in draft.tree.buffers}
+    name = f" -> {draft.fresh(buffer)}" if f"{buffer}.reg" in copies else ""
+    return draft.maybe(f"cache_register({buffer}, at={at}{moved}){name}")
+
+
 def keep_inside(draft: Draft, nests: Nests, at: str) -> Draft:
-    """The intermediate tensors of these equations in registers during an iteration of `at`, as far as they can be."""
-    for name in sorted(
-        nests.inside,
-        key=lambda n: [e.target for e in nests.equations].index(n) if n in [e.target for e in nests.equations] else 99,
-    ):
-        draft = draft.maybe(f"cache_register({name}, at={at})")
+    """The tensors between these equations in registers during an iteration of `at`, as far as they can be."""
+    for equation in nests.equations:
+        if equation.target in nests.inside and not equation.reduce:
+            draft = keep(draft, equation.target, at)
     return draft
 
 

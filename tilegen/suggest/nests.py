@@ -8,13 +8,13 @@ reduces it where it sums over it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Range, Tensor
-from tilegen.ir.walk import loads
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Range, Stmt, Tensor, Tree
+from tilegen.ir.walk import loads, stmts, substitute
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Nests:
-    """Equations of a kernel that follow one another, at given sizes.
-
-    Attributes:
-        first: the place of the first of them among all.
-    """
+    """Equations of a kernel that follow one another, at given sizes."""
 
     kernel: Kernel
     sizes: Mapping[str, int]
-    first: int
     equations: tuple[Equation, ...]
 
     @cached_property
@@ -136,7 +131,9 @@ class Nests:
         """The loop that runs along the fastest dimension of what is accessed, with a factor of 1; None if none does."""
         if not access.index:
             return None
-        index = access.index[self.tensor(access.tensor).order[-1]]
+        tensor = self.tensor(access.tensor)
+        longer = [d for d in tensor.order if str(tensor.shape[d]) != "1"]
+        index = access.index[longer[-1] if longer else tensor.order[-1]]
         unit = [name for name, weight in index.terms if weight == 1 and isinstance(name, str)]
         loops = [name for name in unit if name in [r.name for r in self.ranges(access.equation)]]
         return loops[0] if loops else None
@@ -155,15 +152,33 @@ class Nests:
     @cached_property
     def inside(self) -> frozenset[str]:
         """Intermediate tensors that only these equations use."""
-        own = {e.target for e in self.equations} | {e.best for e in self.equations if e.best}
-        others = [e for e in self.kernel.equations if e not in self.equations]
+        targets = {e.target for e in self.equations}
+        own = targets | {e.best for e in self.equations if e.best}
+        others = [e for e in self.kernel.equations if e.target not in targets]
         used = {load.buffer for e in others for load in loads((e.value, e.arg))}
         return frozenset(n for n in own if self.tensor(n).role == "intermediate" and n not in used)
 
 
-def nests_of(kernel: Kernel, sizes: Mapping[str, int], first: int = 0, last: int | None = None) -> Nests:
-    """The equations of a kernel from `first` on, up to `last`, which is left out."""
-    return Nests(kernel, sizes, first, kernel.equations[first:last])
+def nests_of(tree: Tree, sizes: Mapping[str, int], first: int, last: int) -> Nests:
+    """The equations of a tree's kernel from `first` on, without that at `last`; no step has changed their loops.
+
+    What rfactor has made of a reduction is two equations here, with the loops of the tree.
+    """
+    found = {stmt.name: stmt for stmt in stmts(tree.body)}
+    equations = tree.kernel.equations[first:last]
+    return Nests(tree.kernel, sizes, tuple(_with_loops_of(e, found.get(e.target)) for e in equations))
+
+
+def _with_loops_of(equation: Equation, stmt: Stmt | None) -> Equation:
+    """The equation with the names that its loops have in the tree."""
+    ranges = (*equation.loops, *equation.reduced)
+    names = {r.name: index for r, index in zip(ranges, (stmt and stmt.instance) or (), strict=False)}
+    loops, reduced = (
+        tuple(replace(r, name=str(names.get(r.name, r.name))) for r in group)
+        for group in (equation.loops, equation.reduced)
+    )
+    inner = replace(equation, loops=(), reduced=())
+    return replace(substitute(inner, names), loops=loops, reduced=reduced)
 
 
 def storage_order(nests: Nests, axes: Sequence[Axis]) -> list[Axis]:

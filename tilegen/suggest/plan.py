@@ -6,19 +6,22 @@ way that the judge refuses, or of which something stays unproved, gives place to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersions
+from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.errors import TilegenError
-from tilegen.ir.nodes import Kernel
+from tilegen.ir.nodes import Equation
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.pointwise import is_pointwise, pointwise
 from tilegen.suggest.rows import by_rows, is_by_rows
+from tilegen.suggest.split import divide, is_divided
 
 
 @dataclass(frozen=True)
@@ -32,54 +35,78 @@ class Rule:
 RULES = (Rule(is_by_rows, by_rows), Rule(is_pointwise, pointwise))
 
 
-@dataclass(frozen=True)
-class Found:
-    """A schedule with its predicted milliseconds, None where none can be predicted."""
-
-    draft: Draft
-    milliseconds: float | None
-
-
-def write(draft: Draft, sizes: Mapping[str, int], machine: Machine) -> Draft:
+def write(draft: Draft, sizes: Mapping[str, int], machine: Machine, rules: Sequence[Rule] = RULES) -> Draft:
     """The draft with steps for all equations of its kernel."""
-    kernel, first = draft.core.kernel, 0
-    while first < len(kernel.equations):
-        draft, first = _write_next(draft, kernel, sizes, machine, first)
+    first = 0
+    while first < len(draft.tree.kernel.equations):
+        draft, first = _write_next(draft, sizes, machine, first, rules)
     return draft
 
 
 def _write_next(
-    draft: Draft, kernel: Kernel, sizes: Mapping[str, int], machine: Machine, first: int
+    draft: Draft, sizes: Mapping[str, int], machine: Machine, first: int, rules: Sequence[Rule]
 ) -> tuple[Draft, int]:
     """With steps for some equations from `first` on, and the first one that is left."""
-    for last in range(len(kernel.equations), first, -1):
-        nests = nests_of(kernel, sizes, first, last)
-        for rule in RULES:
+    equations = draft.tree.kernel.equations
+    if is_divided(nests_of(draft.tree, sizes, first, first + 1), machine):
+        with suppress(TilegenError):
+            return divide(nests_of(draft.tree, sizes, first, first + 1), draft, machine), first
+    later = range(first + 1, len(equations))
+    end = next((n for n in later if is_divided(nests_of(draft.tree, sizes, n, n + 1), machine)), len(equations))
+    groups = [nests_of(draft.tree, sizes, first, last) for last in range(end, first, -1)]
+    for rule in rules:
+        for nests in groups:
+            last = first + len(nests.equations)
             if rule.takes(nests) and (found := _best(rule.write(nests, draft), sizes, machine)):
-                return found, last
-    target = kernel.equations[first].target
+                return found, _place_of(found, equations[last:])
+    target = equations[first].target
     return draft.say(f"No rule knows how to run {target} on many threads: it is left to one."), first + 1
+
+
+def _place_of(draft: Draft, left: Sequence[Equation]) -> int:
+    """Where the first of the equations that are left is now."""
+    targets = [equation.target for equation in draft.tree.kernel.equations]
+    return targets.index(left[0].target) if left else len(targets)
 
 
 def _best(ways: Iterator[Draft], sizes: Mapping[str, int], machine: Machine) -> Draft | None:
     """Of the ways that hold the one that is predicted to be the fastest, the first of equals."""
-    best: tuple[float, Draft] | None = None
-    while True:
-        try:
-            draft = next(ways)
-            time = judged_time(draft, sizes, machine)
-        except StopIteration:
-            return best[1] if best else None
-        except TilegenError:
-            continue
-        if best is None or time < 0.98 * best[0]:
-            best = time, draft
+    found = [draft for draft in _accepted(ways) if _holds(draft)]
+    if len(found) < 2:
+        return found[0] if found else None
+    return min(found, key=lambda draft: _time(draft, sizes, machine))
 
 
-def judged_time(draft: Draft, sizes: Mapping[str, int], machine: Machine) -> float:
-    """Predicted milliseconds. Raises TilegenError where it is not proved or cannot be launched at these sizes."""
-    versions = TextVersions(draft.tree, "cuda", Record())
-    for version in versions.main():
-        if versions.proof(version).verdict != "proved":
-            raise TilegenError("unproved")
+def _accepted(ways: Iterator[Draft]) -> Iterator[Draft]:
+    """The ways up to one that the judge refuses."""
+    with suppress(TilegenError):
+        yield from ways
+
+
+def _holds(draft: Draft) -> bool:
+    """True if its text is proved. That of other versions of it is proved at the end."""
+    try:
+        return TextVersions(draft.tree, "cuda", Record()).proof(TextVersion()).verdict == "proved"
+    except TilegenError:
+        return False
+
+
+def _time(draft: Draft, sizes: Mapping[str, int], machine: Machine) -> float:
+    try:
+        return predicted_time(draft, sizes, machine)
+    except TilegenError:
+        return inf
+
+
+def predicted_time(draft: Draft, sizes: Mapping[str, int], machine: Machine) -> float:
+    """Milliseconds. Raises TilegenError where it cannot be launched at these sizes on this machine."""
     return sum(launch.prediction.milliseconds for launch in explain_tree(draft.tree, sizes, machine, compiled=False))
+
+
+def is_proved(draft: Draft) -> bool:
+    """True if all versions of its text are."""
+    versions = TextVersions(draft.tree, "cuda", Record())
+    try:
+        return all(versions.proof(version).verdict == "proved" for version in versions.main())
+    except TilegenError:
+        return False

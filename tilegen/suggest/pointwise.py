@@ -26,9 +26,7 @@ def pointwise(nests: Nests, draft: Draft) -> Iterator[Draft]:
     fast = fast_axis(nests, rows)
     rows = [*(axis for axis in rows if axis is not fast), fast]
     if len(nests.equations) > 1:
-        draft = draft.say(
-            "All of it in one launch: what a statement computes of a point the next one has in a register."
-        )
+        draft = draft.say("One launch: what a statement computes of a point, the next one has in a register.")
     draft, names = fuse_rows(draft, nests, rows)
     width = vector_of(nests, rows[-1])
     if width > 1 and rows[-1].extent >= width and not nests.reductions:
@@ -49,6 +47,8 @@ def fast_axis(nests: Nests, rows: list[Axis]) -> Axis:
 
 
 def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], width: int) -> Draft:
+    if all(axis.fixed and axis.extent == 1 for axis in rows):
+        return _registers(nests, bind_blocks(draft.say("One thread is enough."), names), names[-1])
     *slow, fast = names
     word, extent = rows[-1].word, -(-rows[-1].extent // width)
     along = power_of_two(extent, THREADS)
@@ -57,21 +57,25 @@ def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], wid
     if width > 1:
         vector = draft.fresh(f"v{word}")
         chunk = draft.fresh(f"c{word}")
-        draft = draft.say(f"Vectors of {width} neighbours: 16 bytes in one access.").number("W", width)
-        draft = draft.steps(f"tile({fast}, W) -> {chunk}, {vector}", f"order(..., {vector})", f"vectorize({vector})")
+        draft = draft.say(f"Vectors of {width} neighbours: 16 bytes in one access.")
+        draft, wide = draft.number("W", width)
+        draft = draft.steps(
+            f"tile({fast}, {wide}) -> {chunk}, {vector}", f"order(..., {vector})", f"vectorize({vector})"
+        )
         fast = chunk
     block, thread = draft.fresh(f"b{word}"), draft.fresh(f"t{word}")
     why = f"Neighbouring threads take neighbours along {word}, so that their accesses join in whole lines"
     if down > 1:
         other = rows[-2].word
         block2, thread2 = draft.fresh(f"b{other}"), draft.fresh(f"t{other}")
-        draft = draft.number("TX", along).number("TY", down, {2, 4, 8} - {down})
+        draft, x = draft.number("TX", along)
+        draft, y = draft.number("TY", down, {2, 4, 8} - {down})
         draft = draft.say(f"{why}; {word} alone is too short for a block.")
-        draft = draft.steps(f"tile({fast}, TX) -> {block}, {thread}", f"tile({slow[-1]}, TY) -> {block2}, {thread2}")
+        draft = draft.steps(f"tile({fast}, {x}) -> {block}, {thread}", f"tile({slow[-1]}, {y}) -> {block2}, {thread2}")
         blocks, threads = [*slow[:-1], block2, block], [thread2, thread]
     else:
-        draft = draft.number("T", along, {64, 128, 256, 512} if along == THREADS else ())
-        draft = draft.say(f"{why}.").steps(f"tile({fast}, T) -> {block}, {thread}")
+        draft, size = draft.number("T", along, {64, 128, 256, 512} if along == THREADS else ())
+        draft = draft.say(f"{why}.").steps(f"tile({fast}, {size}) -> {block}, {thread}")
         blocks, threads = [*slow, block], [thread]
     if len(blocks) + len(threads) > 2 or inner:
         draft = draft.steps(f"order({', '.join([*blocks, *threads])}, ...)")
