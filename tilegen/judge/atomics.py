@@ -40,8 +40,7 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
     if buffer.space != "global":
         raise Refused(
             f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_space_words(buffer.space)}",
-            None,
-            f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
+            way=f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
             code="structure",
         )
     if any(load.buffer == buffer.name for load in loads(stmt)):

@@ -121,8 +121,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     if fallback is not None and (fallback.value != 0 or copysign(1, fallback.value) < 0):
         raise Refused(
             f"outside of '{tensor.name}' the kernel reads {fallback.value}, and a bulk copy brings zeros",
-            None,
-            "a read with `else 0` can be made so",
+            way="a read with `else 0` can be made so",
             code="form",
         )
     if len(tensor.shape) > BOX_DIMENSIONS or not tensor.shape:
@@ -162,15 +161,13 @@ def _swizzle_of(target: Buffer) -> int:
         raise Refused(
             f"the swizzle of '{target.name}' is {target.swizzle} in rows of {length * size} bytes, and no bulk copy "
             "permutes so",
-            None,
-            ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
+            way=ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
             code="form",
         )
     if count_rows(target) > 1 and count_rows(target) % 8:
         raise Refused(
             f"'{target.name}' is swizzled and has {count_rows(target)} rows, and a bulk copy takes them 8 at a time",
-            None,
-            "choose a tile with a multiple of 8 rows",
+            way="choose a tile with a multiple of 8 rows",
             code="form",
         )
     return length * size
@@ -248,8 +245,7 @@ def _check_extents(tensor: Buffer, target: Buffer, extents: tuple[int, ...], swi
         raise Refused(
             f"a bulk copy moves rows of {what}, and of a row of '{tensor.name}' {row} bytes lie side by side in "
             f"'{target.name}'",
-            None,
-            "a wider tile, in the storage order of the tensor, has longer rows",
+            way="a wider tile, in the storage order of the tensor, has longer rows",
             code="form",
         )
 
@@ -273,8 +269,7 @@ def _check_places(place: tuple[Affine, ...], target: Buffer, inside: frozenset[s
                 raise Refused(
                     f"the boxes of bulk copies in '{target.name}' begin at multiples of {BOX_PLACE} bytes, and "
                     f"{where} is {step} bytes",
-                    None,
-                    f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
+                    way=f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
                     if target.pad
                     else f"cache_shared(..., panel={128 // size}) makes rows that bulk copies fill",
                     code="form",
@@ -289,8 +284,7 @@ def _check_stages(program: Projection, box: BoxCopy) -> None:
     if stages > 1 and bytes_ % BOX_PLACE:
         raise Refused(
             f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {BOX_PLACE}",
-            None,
-            "choose a larger tile",
+            way="choose a larger tile",
             code="form",
         )
 
@@ -301,8 +295,7 @@ def _check_pitch(tensor: Buffer) -> None:
     if len(tensor.shape) > 1 and row.is_const and row.const * size % BULK_UNIT:
         raise Refused(
             f"a row of '{tensor.name}' has {row.const * size} bytes, and bulk copies take multiples of {BULK_UNIT}",
-            None,
-            f"cache_global({tensor.name}, ..., tiles=...) stores it in longer rows",
+            way=f"cache_global({tensor.name}, ..., tiles=...) stores it in longer rows",
             code="form",
         )
 
@@ -312,8 +305,7 @@ def _check_surroundings(program: Projection, launch: Node, box: BoxCopy) -> None
         if other.peeled and program.buffers[box.target].scope == other.name:
             raise Refused(
                 f"'{box.target}' is filled by bulk copies in '{other.name}', whose last iteration is apart",
-                None,
-                f"leave peel({other.name}) out",
+                way=f"leave peel({other.name}) out",
                 code="form",
             )
     bulk = {id(each.stmt) for _, each in boxes_in(launch, program.buffers)}
@@ -322,15 +314,13 @@ def _check_surroundings(program: Projection, launch: Node, box: BoxCopy) -> None
             if name == box.target and id(stmt) not in bulk:
                 raise Refused(
                     f"'{box.target}' is filled by bulk copies, and '{stmt.name}' writes it, too",
-                    None,
-                    "keep what threads write in a buffer of its own",
+                    way="keep what threads write in a buffer of its own",
                     code="form",
                 )
             if memory_of(name) == memory_of(box.tensor):
                 raise Refused(
                     f"'{box.tensor}' is written in the launch that copies it in bulk, and no fence orders the two",
-                    None,
-                    "leave what writes it in a launch of its own",
+                    way="leave what writes it in a launch of its own",
                     code="form",
                 )
 

@@ -38,16 +38,14 @@ def _check_source(launch: Node, box: BoxCopy, program: Projection) -> None:
     if any(each.target == box.target and not each.stores for _, each in boxes_in(launch, program.buffers)):
         raise Refused(
             f"'{box.target}' is filled by bulk copies and stored by them, and no thread waits in between",
-            None,
-            "keep what threads write in a buffer of its own",
+            way="keep what threads write in a buffer of its own",
             code="form",
         )
     scope = program.buffers[box.target].scope
     if any(loop.name == scope and loop.stages > 1 for loop in loops(launch)):
         raise Refused(
             f"'{box.target}' is stored in bulk in '{scope}', whose copies run ahead",
-            None,
-            f"leave pipeline({scope}) out, or this store to all threads",
+            way=f"leave pipeline({scope}) out, or this store to all threads",
             code="form",
         )
 
@@ -63,8 +61,7 @@ def _check_alone(launch: Node, box: BoxCopy) -> None:
             does = "writes" if memory_of(stmt.target.buffer) == memory else "reads"
             raise Refused(
                 f"'{box.tensor}' is stored in bulk, and '{stmt.name}' {does} it in the same launch, at any time",
-                None,
-                f"leave what {does} it in a launch of its own, or this store to all threads",
+                way=f"leave what {does} it in a launch of its own, or this store to all threads",
                 code="form",
             )
 

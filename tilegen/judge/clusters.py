@@ -34,8 +34,7 @@ def check_clusters(program: Projection) -> None:
         if len(names) > 1:
             raise Refused(
                 f"copies are shared by the blocks of '{names[0]}' and by those of '{names[1]}'",
-                None,
-                "the blocks of a launch form clusters in one way",
+                way="the blocks of a launch form clusters in one way",
                 code="form",
             )
         for path, box in boxes:
@@ -45,8 +44,7 @@ def check_clusters(program: Projection) -> None:
                 raise Refused(
                     f"a box of '{box.target}' has {_in_words(box.extents)} elements, and {blocks} blocks cannot copy "
                     "equal shares of it",
-                    None,
-                    f"make '{box.multicast}' as long as a number that divides its rows, 8 at a time where they are "
+                    way=f"make '{box.multicast}' as long as a number that divides its rows, 8 at a time where they are "
                     "swizzled",
                     code="form",
                 )
@@ -62,20 +60,18 @@ def _check_blocks(launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> int:
     blocks = next((each for each in path if each.name == name and each.kind in BLOCK_KINDS), None)
     if blocks is None:
         message = f"'{box.target}' is shared by the blocks of '{name}', and is in no loop of blocks of that name"
-        raise Refused(message, None, "put multicast behind the steps that change these loops", code="form")
+        raise Refused(message, way="put multicast behind the steps that change these loops", code="form")
     if not blocks.extent.is_const or not 2 <= blocks.extent.const <= CLUSTER_LIMIT:
         raise Refused(
             f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {CLUSTER_LIMIT} blocks",
-            None,
-            f"tile({name}, 2), before bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
+            way=f"tile({name}, 2), before bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
             code="form",
         )
     last = [each.name for each in loops(launch) if each.kind == blocks.kind][-1]
     if last != name:
         raise Refused(
             f"'{last}' is inside '{name}' and bound to {blocks.kind}, too: the blocks of '{name}' are no neighbours",
-            None,
-            f"order the loops so that '{last}' is outside of '{name}'",
+            way=f"order the loops so that '{last}' is outside of '{name}'",
             code="form",
         )
     return blocks.extent.const

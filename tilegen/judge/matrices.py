@@ -61,8 +61,7 @@ def _check_lanes(program: Projection, launch: Node) -> None:
         if inside and (uses or any(loop.kind == "matrix" for loop in path)):
             raise Refused(
                 f"all lanes of a warp compute '{stmt.target.buffer}' together, and '{inside.name}' runs over them",
-                None,
-                f"bind '{inside.name}' to thread.y: thread.x numbers the lanes of a warp",
+                way=f"bind '{inside.name}' to thread.y: thread.x numbers the lanes of a warp",
                 code="structure",
             )
     unit = _unit_of(launch)
@@ -72,8 +71,7 @@ def _check_lanes(program: Projection, launch: Node) -> None:
             raise Refused(
                 f"'{loop.name}' has {loop.extent} threads along x, and a launch with instructions of a {unit} has "
                 f"{lanes}",
-                None,
-                f"bind it to thread.y, or give it {lanes} iterations",
+                way=f"bind it to thread.y, or give it {lanes} iterations",
                 code="structure",
             )
 
@@ -85,8 +83,7 @@ def _unit_of(launch: Node) -> str:
         (unit, one), (other, two) = sorted(found.items())[:2]
         raise Refused(
             f"'{one.name}' is run by a {unit} and '{two.name}' by a {other}, and a launch has one of them",
-            None,
-            "threads along x number the lanes, which are as many as the unit has",
+            way="threads along x number the lanes, which are as many as the unit has",
             code="structure",
         )
     return next(iter(found), "")
@@ -115,7 +112,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
                 _check_fragment(buffer, access, layout, points, extents, outer, instruction.name)
             case _ if buffer.space != "shared":
                 sentence = f"the operand {name} lies in shared memory, and '{buffer.name}' does not"
-                raise Refused(sentence, None, f"cache_shared({buffer.name}, at=...) puts it there", code="form")
+                raise Refused(sentence, way=f"cache_shared({buffer.name}, at=...) puts it there", code="form")
             case SharedRows():
                 _check_rows(buffer, access, layout, points, extents, instruction.name)
             case SharedMatrix():
@@ -176,8 +173,7 @@ def _check_kept(performed: Performed, stmt: Stmt) -> None:
         name = performed.instruction.name
         raise Refused(
             f"'{name}' reads the operand {rounded[0]} while its lanes go on, and rounded values of it are kept nowhere",
-            None,
-            "an equation of its own rounds them: compute_at and cache_register put its tensor into registers",
+            way="an equation of its own rounds them: compute_at and cache_register put its tensor into registers",
             code="form",
         )
 
@@ -329,8 +325,7 @@ def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[s
     if buffer.swizzle and not buffer.swizzle.keeps(width):
         raise Refused(
             f"the swizzle of '{buffer.name}' divides the rows of {width} elements that '{instruction}' takes",
-            None,
-            f"swizzle({buffer.name}, {width}) keeps them whole",
+            way=f"swizzle({buffer.name}, {width}) keeps them whole",
             code="vector",
         )
 
@@ -346,4 +341,4 @@ def _check_described(
         raise Refused(reason.sentence, None, *notes, code="form") from None
     if fault := start_fault(buffer, tuple(i - inner_part(i, extents.keys()) for i in access.index)):
         sentence = f"no descriptor tells of '{buffer.name}' as the operand {layout.operand.name}"
-        raise Refused(sentence, None, fault, code="form")
+        raise Refused(sentence, way=fault, code="form")

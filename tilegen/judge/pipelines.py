@@ -29,23 +29,20 @@ def check_ahead(program: Projection) -> None:
         if isinstance(loop, Loop) and loop.stages > 1:
             raise Refused(
                 f"'{loop.name}' is outermost in its launch, and there is nothing around it for its buffers to live in",
-                None,
-                "pipeline a loop inside the block loops",
+                way="pipeline a loop inside the block loops",
                 code="form",
             )
         if isinstance(loop, Loop) and loop.peeled:
             raise Refused(
                 f"'{loop.name}' is outermost in its launch, and its last iteration would be a launch of its own",
-                None,
-                "peel a loop inside the block loops",
+                way="peel a loop inside the block loops",
                 code="form",
             )
     for loop in loops(tree.body):
         if loop.stages > 1 and loop.kind not in ("serial", "unrolled"):
             raise Refused(
                 f"'{loop.name}' is pipelined, and iterations that run at once have no next one to copy for",
-                None,
-                "pipeline a loop whose iterations a thread runs one after the other",
+                way="pipeline a loop whose iterations a thread runs one after the other",
                 code="form",
             )
         if loop.stages > 1:
@@ -65,8 +62,7 @@ def _check_peeled(tree: Tree, loop: Loop) -> None:
             continue
         raise Refused(
             f"'{buffer.name}' lives in one iteration of '{home.name}', not around '{loop.name}' and its last iteration",
-            None,
-            f"keep it around '{loop.name}', or peel a loop inside '{home.name}'",
+            way=f"keep it around '{loop.name}', or peel a loop inside '{home.name}'",
             code="form",
         )
 
@@ -83,15 +79,13 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
     for name in sorted(mine & written):
         raise Refused(
             f"'{name}' is not filled at the start of '{loop.name}' alone, and cannot run ahead",
-            None,
-            "pipeline copies that stand at the start of the loop: caches of what the loop only reads",
+            way="pipeline copies that stand at the start of the loop: caches of what the loop only reads",
             code="form",
         )
     if not ahead:
         raise Refused(
             f"nothing at the start of '{loop.name}' only copies, so nothing can run ahead",
-            None,
-            "cache_shared and cache_register put a copy there for what the loop only reads",
+            way="cache_shared and cache_register put a copy there for what the loop only reads",
             code="form",
         )
     for stmt in ahead:
@@ -99,8 +93,7 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
             if name in written:
                 raise Refused(
                     f"'{name}' is written in '{loop.name}', and a copy into '{stmt.target.buffer}' would come early",
-                    None,
-                    "pipeline a loop that only reads what it copies",
+                    way="pipeline a loop that only reads what it copies",
                     code="form",
                 )
     if loop.across:
@@ -113,16 +106,14 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
     if outer is None or outer.kind not in ("serial", "unrolled") or nest_of(outer, loop.name) is None:
         raise Refused(
             f"'{loop.name}' is not right inside '{loop.across}', thread loops apart, and cannot run across it",
-            None,
-            f"order the loops so that '{loop.across}' holds '{loop.name}' with nothing but thread loops between",
+            way=f"order the loops so that '{loop.across}' holds '{loop.name}' with nothing but thread loops between",
             code="form",
         )
     if not loop.extent.is_const or loop.extent.const % loop.stages:
         raise Refused(
             f"'{loop.name}' has {loop.extent} iterations, which is no multiple of {loop.stages} stages, "
             f"so that each iteration of '{outer.name}' would need other registers",
-            None,
-            f"choose a tile with a multiple of {loop.stages} iterations",
+            way=f"choose a tile with a multiple of {loop.stages} iterations",
             code="form",
         )
     kept = staged_buffers(tree, outer) if outer.stages > 1 else frozenset()
@@ -131,16 +122,14 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
         if tree.buffer(stmt.target.buffer).space != "register":
             raise Refused(
                 f"'{stmt.target.buffer}' is in shared memory, and only registers are filled across '{outer.name}'",
-                None,
-                f"pipeline '{outer.name}' for what is in shared memory",
+                way=f"pipeline '{outer.name}' for what is in shared memory",
                 code="form",
             )
         for name in (memory_of(read) for read, _ in reads(stmt)):
             if name in written:
                 raise Refused(
                     f"'{name}' is written in '{outer.name}', and a copy into '{stmt.target.buffer}' would come early",
-                    None,
-                    f"pipeline({outer.name}, 3), before this step, fills '{name}' before its use",
+                    way=f"pipeline({outer.name}, 3), before this step, fills '{name}' before its use",
                     code="form",
                 )
 

@@ -65,8 +65,7 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
             way = f"bind one of them to another: {free}" if free else "leave one of them serial"
             raise Refused(
                 f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'",
-                None,
-                way,
+                way=way,
                 code="structure",
             )
         if kind in BLOCK_KINDS:
@@ -94,8 +93,7 @@ def _check_shared_axes(program: Projection) -> None:
                 listed = "', '".join(names)
                 raise Refused(
                     f"loops '{listed}' share {kind}, and '{leaf.stmt.name}' in the same launch is not in all of them",
-                    None,
-                    "leave it in a launch of its own, or bind only loops that hold everything",
+                    way="leave it in a launch of its own, or bind only loops that hold everything",
                     code="structure",
                 )
 
@@ -114,8 +112,9 @@ def _check_resident(launch: Node) -> None:
         raise Refused(
             f"{block.resident} blocks of {threads} threads are {block.resident * threads} threads, "
             f"and a multiprocessor has room for {RESIDENT_THREADS}",
-            None,
-            f"resident({block.name}, {most}) fits" if most > 1 else "a block of this size leaves no room for another",
+            way=f"resident({block.name}, {most}) fits"
+            if most > 1
+            else "a block of this size leaves no room for another",
             code="form",
         )
 
@@ -134,8 +133,7 @@ def _check_lanes(program: Projection) -> None:
                 raise Refused(
                     f"the {extent} iterations of '{name}' combine '{combining.leaf.stmt.target.buffer}' as lanes of "
                     f"a warp, and '{leaf.names[other]}' of the same launch has {leaf.extents[other]} threads along x",
-                    None,
-                    f"bind what is beyond {extent} lanes to thread.y: tile({leaf.names[other]}, {extent}) cuts it",
+                    way=f"bind what is beyond {extent} lanes to thread.y: tile({leaf.names[other]}, {extent}) cuts it",
                     code="structure",
                 )
 
@@ -151,8 +149,7 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
         loop = leaf.names[leaf.kinds.index("cooperative", depth + 1)]
         raise Refused(
             f"'{buffer.name}' is in registers, and loop '{loop}' deals it out to all threads of the block",
-            None,
-            "cache it at a loop inside those of the threads, so that each of them fills its own",
+            way="cache it at a loop inside those of the threads, so that each of them fills its own",
             code="structure",
         )
     if buffer.space != "shared":
@@ -162,16 +159,14 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
             raise Refused(
                 f"'{buffer.name}' would be shared by several blocks: it lives in loop '{buffer.scope}', "
                 f"outside block loop '{name}'",
-                None,
-                f"cache it at '{name}' or at a loop inside it",
+                way=f"cache it at '{name}' or at a loop inside it",
                 code="structure",
             )
     for name, kind in zip(leaf.names[: depth + 1], leaf.kinds, strict=False):
         if kind in THREAD_KINDS:
             raise Refused(
                 f"'{buffer.name}' is in shared memory, and lives inside thread loop '{name}'",
-                None,
-                f"order loop '{name}' inside '{buffer.scope}'"
+                way=f"order loop '{name}' inside '{buffer.scope}'"
                 if name != buffer.scope
                 else f"cache it at a loop outside '{name}'",
                 code="structure",
@@ -240,8 +235,7 @@ def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -
             other = sorted(both - copied)[0]
             raise Refused(
                 f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not",
-                None,
-                f"cache '{other}' in registers at the same loop",
+                way=f"cache '{other}' in registers at the same loop",
                 code="structure",
             )
         if writes_alone(program.tree, path, stmt, buffer.name, kind):
@@ -249,8 +243,7 @@ def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -
             raise Refused(
                 f"'{buffer.name}' is in registers: a thread of '{loop}' changes its own, and all along "
                 f"{kind[-1]} compute with what it holds",
-                None,
-                "cache_shared keeps what one thread writes where the others read it",
+                way="cache_shared keeps what one thread writes where the others read it",
                 code="structure",
             )
 

@@ -24,8 +24,7 @@ def check_specialized(program: Projection) -> None:
         if len(mine) > 1:
             raise Refused(
                 f"'{mine[0].name}' and '{mine[1].name}' are specialized in one launch",
-                None,
-                "a block has one producer, which serves one loop",
+                way="a block has one producer, which serves one loop",
                 code="form",
             )
         for loop in mine:
@@ -37,8 +36,7 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     if inner is not None:
         raise Refused(
             f"'{loop.name}' is specialized and runs inside '{inner.name}', which is no loop of the whole block",
-            None,
-            f"order the loops so that '{inner.name}' is inside '{loop.name}'",
+            way=f"order the loops so that '{inner.name}' is inside '{loop.name}'",
             code="form",
         )
     if loop.turns:
@@ -47,16 +45,14 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
         raise Refused(
             f"'{loop.name}' does something else than asynchronous products, and none of it can run on",
-            None,
-            "tensorize all of it by instructions that the text waits for (wgmma), before this step",
+            way="tensorize all of it by instructions that the text waits for (wgmma), before this step",
             code="form",
         )
     other = next((node for node in copies if not isinstance(node, Loop) or node.kind != "bulk"), None)
     if other is not None:
         raise Refused(
             f"'{loop.name}' is specialized, and all threads share a copy in it",
-            None,
-            "bulk(...) lets one thread start the copy",
+            way="bulk(...) lets one thread start the copy",
             code="form",
         )
 
@@ -68,29 +64,25 @@ def _check_turns(launch: Node, loop: Loop) -> None:
     if group is None or group.kind not in BLOCK_KINDS or group.extent != const(2):
         raise Refused(
             f"'{loop.turns}' is no block loop of two iterations around '{loop.name}', and nobody can take turns",
-            None,
-            f"tile(tiles, 2) -> pair, {loop.turns} before order(...), and bind({loop.turns}, block.z)",
+            way=f"tile(tiles, 2) -> pair, {loop.turns} before order(...), and bind({loop.turns}, block.z)",
             code="form",
         )
     if any(each.kind == group.kind and each.name != group.name for each in loops(launch)):
         raise Refused(
             f"'{group.name}' shares {group.kind} with other loops, and its two blocks are to be one",
-            None,
-            f"bind '{group.name}' to an axis of its own",
+            way=f"bind '{group.name}' to an axis of its own",
             code="form",
         )
     if any(each.multicast for each in loops(loop)):
         raise Refused(
             f"the blocks along '{group.name}' are to be one, and blocks of a cluster share copies in '{loop.name}'",
-            None,
-            "leave out turns=, or multicast(...)",
+            way="leave out turns=, or multicast(...)",
             code="form",
         )
     if all(each.kind in BLOCK_KINDS for each in around):
         raise Refused(
             f"the blocks along '{group.name}' take turns at '{loop.name}', which runs once in each of them",
-            None,
-            f"order the loops so that a loop over several tiles stands around '{loop.name}'",
+            way=f"order the loops so that a loop over several tiles stands around '{loop.name}'",
             code="form",
         )
 

@@ -37,8 +37,7 @@ def _check_lane_memory(program: Projection, leaf: Leaf) -> None:
         if program.buffers[use.buffer].scope == loop:
             raise Refused(
                 f"'{use.buffer}' lives in vector loop '{loop}', whose lanes would share it",
-                None,
-                f"cache it outside '{loop}', so that every lane has its own element",
+                way=f"cache it outside '{loop}', so that every lane has its own element",
                 code="form",
             )
 
@@ -49,22 +48,19 @@ def _check_leaf(program: Projection, leaf: Leaf) -> None:
     if leaf.kinds.count("vector") > 1:
         raise Refused(
             f"vector loop '{leaf.names[depth + 1 + leaf.kinds[depth + 1 :].index('vector')]}' is inside '{loop}'",
-            None,
-            f"leave '{loop}' serial, or unroll it",
+            way=f"leave '{loop}' serial, or unroll it",
             code="vector",
         )
     if not extent.is_const or extent.const not in WIDTHS:
         raise Refused(
             f"vector loop '{loop}' has {extent} lanes, and a vector has 2, 4, 8 or 16",
-            None,
-            f"tile({loop}, 4) cuts it into vectors of 4",
+            way=f"tile({loop}, 4) cuts it into vectors of 4",
             code="vector",
         )
     if depth != len(leaf.names) - 1:
         raise Refused(
             f"vector loop '{loop}' is not innermost: '{leaf.names[depth + 1]}' is inside it",
-            None,
-            f"order(..., {loop}) puts it innermost",
+            way=f"order(..., {loop}) puts it innermost",
             code="vector",
         )
     for use in leaf.uses:
@@ -73,8 +69,7 @@ def _check_leaf(program: Projection, leaf: Leaf) -> None:
         if width > ACCESS_LIMIT and any(loop in i.names() for i in use.index):
             raise Refused(
                 f"a vector of {extent.const} {dtype} has {width} bytes, and {ACCESS_LIMIT} is the most",
-                None,
-                f"{ACCESS_LIMIT // DTYPE_BYTES[dtype]} elements fit",
+                way=f"{ACCESS_LIMIT // DTYPE_BYTES[dtype]} elements fit",
                 code="vector",
             )
     # Registers have no addresses: any lane may be in any of them.
@@ -135,8 +130,7 @@ def _not_adjacent(program: Projection, leaf: Leaf, use: Use, loop: str) -> Refus
         return Refused(
             f"'{loop}' is divided in an index of '{use.buffer}': its lanes are side by side, "
             "and no vector is made of that",
-            None,
-            "vectorize a loop that the index adds and does not divide",
+            way="vectorize a loop that the index adds and does not divide",
             code="form",
         )
     words = counterexample(program.original, question + wrong, leaf.names)

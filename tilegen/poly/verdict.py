@@ -23,11 +23,13 @@ class Violation:
 
 
 class Refused(Exception):
-    """Carries a violation out of the checks."""
+    """Carries a violation out of the checks. `way` is one more note: a way out."""
 
-    def __init__(self, sentence: str, witness: str | None = None, *notes: str, code: Code = "wrong") -> None:
+    def __init__(
+        self, sentence: str, witness: str | None = None, *notes: str, way: str = "", code: Code = "wrong"
+    ) -> None:
         super().__init__(sentence)
-        self.violation = Violation(sentence, witness, notes, code)
+        self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code)
 
 
 def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:

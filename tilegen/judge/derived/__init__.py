@@ -43,6 +43,5 @@ def _check_running(origin: Kernel, made: object) -> None:
         if equation.running is not None and changed in (equation.target, equation.running):
             raise Refused(
                 f"'{equation.target}' reads '{equation.running}' while that runs, so that '{changed}' stays as it is",
-                None,
-                f"put this step before the scan of '{equation.target}'",
+                way=f"put this step before the scan of '{equation.target}'",
             )
