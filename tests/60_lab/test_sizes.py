@@ -76,3 +76,9 @@ def test_a_size_without_a_partner_is_named(facts: str, given: dict[str, int], sa
     with pytest.raises(UsageError) as caught:
         sizes_to_check([tree(GEMM.replace("N]:", f"N] where {facts}:"))], given)
     assert caught.value.message == f"kernel 'gemm' is for {said}"
+
+
+def test_each_buffer_of_a_pipeline_is_filled_again() -> None:
+    scheduled = tilegen.load("gemm").schedule("pipelined", TK=8, STAGES=4)
+    (full, *_) = sizes_to_check([scheduled.tree], {})
+    assert full["K"] >= 8 * (4 + 1)

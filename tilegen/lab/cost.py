@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 
 from tilegen.backends.devices import InterpreterEngine
 from tilegen.backends.engine import Engine
 from tilegen.backends.memory import ADDRESSABLE, bytes_text, check_free, free_bytes
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
-from tilegen.errors import DeviceError
+from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
+from tilegen.ir.shown import size_words
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.machine import Machine
 from tilegen.lab.metric import moved_bytes
-from tilegen.lab.sizes import points, total_bytes
+from tilegen.lab.sizes import limits_of_check, points, sizes_to_check, total_bytes
 
 # Bytes of the reference for each element: a value, its bound, a flag that it is defined, and the drawn inputs.
 _REFERENCE = 8 + 8 + 1 + 16
@@ -71,27 +73,42 @@ def require_memory_of_machine(trees: Iterable[Tree], sizes: Sizes, machine: Mach
 
 
 def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine, runs: int = 0) -> str | None:
-    """A note on a check at `sizes`, with so many runs more on the random numbers, that takes long; else None."""
+    """A note on a check at `sizes`, with `runs` more on the random numbers, that takes long, and on sizes at which it
+    does not; else None."""
     kernel = trees[0].kernel.written_kernel
     tolerances = len(set(map(tolerance_of, trees)))
     reference = sum(_reference_seconds(kernel, each) for each in sizes) * tolerances
     one = sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees)
     seconds = _CASES * (reference + one) + runs * one
-    return _outlook("the check", max(points(kernel, each) for each in sizes), len(trees), seconds)
+    most = max(points(kernel, each) for each in sizes)
+    return _outlook("the check", most, len(trees), seconds, _way_to_fewer(trees, most, engine))
 
 
 def timing_outlook(trees: Sequence[Tree], sizes: Sizes, engine: Engine) -> str | None:
     """A note on runs at `sizes` that take long; None for short ones."""
     kernel = trees[0].kernel.written_kernel
     seconds = 2 * len(trees) * _run_seconds(kernel, sizes, engine)
-    return _outlook("the timing", points(kernel, sizes), len(trees), seconds)
+    return _outlook("the timing", points(kernel, sizes), len(trees), seconds, "--size chooses fewer")
 
 
-def _outlook(what: str, most: int, schedules: int, seconds: float) -> str | None:
+def _way_to_fewer(trees: Sequence[Tree], most: int, engine: Engine) -> str:
+    """Sizes at which a check reaches what it reaches with `most` points: all tiles, with and without a border."""
+    kernel = trees[0].kernel
+    if not kernel.sizes:
+        return "its sizes are fixed: --fix, or --set, gives others"
+    with suppress(UsageError):
+        small = sizes_to_check(trees, {}, limits_of_check(engine))
+        if max(points(kernel.written_kernel, each) for each in small) < most:
+            given = " and ".join(f"--size {size_words(each)}" for each in small[:2])
+            return f"{given} {'reach' if len(small) > 1 else 'reaches'} the same tiles, whole and at borders"
+    return "--size chooses fewer"
+
+
+def _outlook(what: str, most: int, schedules: int, seconds: float, way: str) -> str | None:
     if seconds < _LONG:
         return None
     count = f"each of {schedules} schedules" if schedules > 1 else "the schedule"
-    return f"{what} has {most:,} points for {count} and takes about {_format_duration(seconds)}; --size chooses fewer"
+    return f"{what} has {most:,} points for {count} and takes about {_format_duration(seconds)}; {way}"
 
 
 def _run_seconds(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:

@@ -71,13 +71,18 @@ def _trial_size(tile: int, share: float, position: int, full: bool) -> int:
 
 
 def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
-    """For each size the longest tile of a loop over it: 128 for (M + 127)/128."""
+    """For each size the longest tile of a loop over it: 128 for (M + 127)/128.
+
+    Of a pipelined loop it is so long that two of them are a tile more than there are stages: each buffer is filled
+    again.
+    """
     found: dict[str, int] = {}
     for tree in trees:
         for loop in loops(tree.body):
             for atom, _ in loop.extent.terms:
                 if isinstance(atom, Div):
-                    found |= {n: max(atom.by, found.get(n, 1)) for n in atom.arg.names()}
+                    tile = atom.by * max(2, loop.stages + 1) // 2
+                    found |= {n: max(tile, found.get(n, 1)) for n in atom.arg.names()}
     return found
 
 
