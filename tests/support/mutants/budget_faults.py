@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.ring_faults import each, roles_changed
+from tests.support.mutants.places import each
+from tests.support.mutants.ring_faults import roles_changed
 from tilegen.lowering.register_budgets import RegisterBudget
 
 

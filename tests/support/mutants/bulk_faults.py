@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.places import nodes, put
+from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import Barrier, For, If
-
-
-def edited(launch, change):
-    for path, node in nodes(launch.body):
-        for new in change(node):
-            yield replace(launch, body=put(launch.body, path, new))
 
 
 def moved(barrier, by, launch):
@@ -23,92 +17,74 @@ def moved(barrier, by, launch):
 
 
 def wait_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, BulkWait) else [])
+    return each(launch, BulkWait, lambda n: [()])
 
 
 def wait_phase(launch):
     """Of the phase before or behind; the parity is the same wrong one."""
-    return edited(
-        launch, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1)] if isinstance(n, BulkWait) else []
-    )
+    return each(launch, BulkWait, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1)])
 
 
-def wait_stage(launch):
-    def change(node):
-        if isinstance(node, BulkWait) and moved(node.barrier, 1, launch) != node.barrier:
-            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
-
-    return edited(launch, change)
+@of(BulkWait)
+def wait_stage(node, launch):
+    if moved(node.barrier, 1, launch) != node.barrier:
+        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
 
 
 def wait_by_one_thread(launch):
     first = tuple(c for _, n in nodes(launch.body) if isinstance(n, If) for c in n.test if c.equal)[:1]
-    return edited(launch, lambda n: [(If(first, (n,)),)] if isinstance(n, BulkWait) else [])
+    return each(launch, BulkWait, lambda n: [(If(first, (n,)),)])
 
 
 def wait_names_others(launch):
-    return edited(launch, lambda n: [(replace(n, buffers=("other",)),)] if isinstance(n, BulkWait) else [])
+    return each(launch, BulkWait, lambda n: [(replace(n, buffers=("other",)),)])
 
 
-def arrival_stage(launch):
-    def change(node):
-        if isinstance(node, BulkCopies) and moved(node.barrier, 1, launch) != node.barrier:
-            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
-
-    return edited(launch, change)
+@of(BulkCopies)
+def arrival_stage(node, launch):
+    if moved(node.barrier, 1, launch) != node.barrier:
+        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
 
 
 def arrival_of_no_copy(launch):
-    return edited(launch, lambda n: [n.body] if isinstance(n, BulkCopies) else [])
+    return each(launch, BulkCopies, lambda n: [n.body])
 
 
 def arrival_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, BulkCopies) else [])
+    return each(launch, BulkCopies, lambda n: [()])
 
 
-def arrival_by_all_threads(launch):
-    def change(node):
-        if isinstance(node, If) and isinstance(node.body[0], BulkCopies):
-            yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
-
-    return edited(launch, change)
+@of(If)
+def arrival_by_all_threads(node, launch):
+    if isinstance(node.body[0], BulkCopies):
+        yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
 
 
 def arrival_twice(launch):
-    return edited(launch, lambda n: [(n, n)] if isinstance(n, BulkCopies) else [])
+    return each(launch, BulkCopies, lambda n: [(n, n)])
 
 
 def wrong_bytes(launch):
-    return edited(
-        launch, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)] if isinstance(n, BulkCopies) else []
-    )
+    return each(launch, BulkCopies, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)])
 
 
-def wrong_coordinate(launch):
-    def change(node):
-        if isinstance(node, BulkCopy):
-            for n, coordinate in enumerate(node.coordinates):
-                yield (replace(node, coordinates=(*node.coordinates[:n], coordinate + 1, *node.coordinates[n + 1 :])),)
-
-    return edited(launch, change)
+@of(BulkCopy)
+def wrong_coordinate(node, launch):
+    for n, coordinate in enumerate(node.coordinates):
+        yield (replace(node, coordinates=(*node.coordinates[:n], coordinate + 1, *node.coordinates[n + 1 :])),)
 
 
-def wrong_place(launch):
-    def change(node):
-        if isinstance(node, BulkCopy):
-            index = node.target.index
-            for d, place in enumerate(index):
-                yield (replace(node, target=replace(node.target, index=(*index[:d], place + 8, *index[d + 1 :]))),)
-
-    return edited(launch, change)
+@of(BulkCopy)
+def wrong_place(node, launch):
+    index = node.target.index
+    for d, place in enumerate(index):
+        yield (replace(node, target=replace(node.target, index=(*index[:d], place + 8, *index[d + 1 :]))),)
 
 
-def other_barrier_for_a_copy(launch):
-    def change(node):
-        if isinstance(node, BulkCopy) and moved(node.barrier, 1, launch) != node.barrier:
-            yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
-
-    return edited(launch, change)
+@of(BulkCopy)
+def other_barrier_for_a_copy(node, launch):
+    if moved(node.barrier, 1, launch) != node.barrier:
+        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
 
 
 def fewer_copies(launch):
@@ -124,7 +100,7 @@ def fewer_copies(launch):
 
 
 def barriers_not_started(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, StartBarriers) else [])
+    return each(launch, StartBarriers, lambda n: [()])
 
 
 def barriers_started_late(launch):
@@ -133,18 +109,18 @@ def barriers_started_late(launch):
 
 
 def barrier_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, Barrier) else [])
+    return each(launch, Barrier, lambda n: [()])
 
 
 def wrong_map(launch):
     """Another box, another swizzle, another shape."""
-    for n, each in enumerate(launch.maps):
-        half = each.box[-1] // 2 or 1
-        others = [{"box": (*each.box[:-1], half)}, {"box": each.box[::-1]}, {"shape": each.shape[::-1]}]
-        others += [{"swizzle": 0 if each.swizzle else 128}, {"shape": (each.shape[0] + 8, *each.shape[1:])}]
+    for n, found in enumerate(launch.maps):
+        half = found.box[-1] // 2 or 1
+        others = [{"box": (*found.box[:-1], half)}, {"box": found.box[::-1]}, {"shape": found.shape[::-1]}]
+        others += [{"swizzle": 0 if found.swizzle else 128}, {"shape": (found.shape[0] + 8, *found.shape[1:])}]
         for change in others:
-            new = replace(each, **change)
-            if new != each:
+            new = replace(found, **change)
+            if new != found:
                 yield replace(launch, maps=(*launch.maps[:n], new, *launch.maps[n + 1 :]))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.ring_faults import each, loops_changed
+from tests.support.mutants.places import each, of
+from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, MeetCluster, Release, StartBarriers
@@ -39,54 +40,43 @@ def share_missing(launch):
     return shared(launch, change)
 
 
-def share_shifted(launch):
+@of(BulkCopy, lambda n: n.blocks)
+def share_shifted(node, launch):
     """In the tensor, or in the buffer, or the wrong one of both, or the same one by all."""
-
-    def change(node):
-        other = {"ci": const(launch.cluster.blocks - 1) - var("ci")}
-        for values in (other, {"ci": const(0)}, {"ci": var("ci") + 1}):
-            coordinates = tuple(c.substitute(values) for c in node.coordinates)
-            target = Access(node.target.buffer, tuple(i.substitute(values) for i in node.target.index))
-            yield (replace(node, coordinates=coordinates),)
-            yield (replace(node, target=target),)
-            if values is not other:
-                yield (replace(node, coordinates=coordinates, target=target),)
-
-    return shared(launch, change)
+    other = {"ci": const(launch.cluster.blocks - 1) - var("ci")}
+    for values in (other, {"ci": const(0)}, {"ci": var("ci") + 1}):
+        coordinates = tuple(c.substitute(values) for c in node.coordinates)
+        target = Access(node.target.buffer, tuple(i.substitute(values) for i in node.target.index))
+        yield (replace(node, coordinates=coordinates),)
+        yield (replace(node, target=target),)
+        if values is not other:
+            yield (replace(node, coordinates=coordinates, target=target),)
 
 
-def bytes_of_one_share(launch):
+@of(BulkCopies)
+def bytes_of_one_share(node, launch):
     """Expected are those that the block's own copies bring."""
-
-    def change(node):
-        found = [copy for copy in node.body if isinstance(copy, BulkCopy) and copy.blocks]
-        assert found
-        size = 4 * launch.maps[-1].box[0] * launch.maps[-1].box[1]
-        yield (replace(node, bytes=node.bytes - size),)
-        yield (replace(node, bytes=node.bytes + size),)
-
-    return each(launch, BulkCopies, change)
+    found = [copy for copy in node.body if isinstance(copy, BulkCopy) and copy.blocks]
+    assert found
+    size = 4 * launch.maps[-1].box[0] * launch.maps[-1].box[1]
+    yield (replace(node, bytes=node.bytes - size),)
+    yield (replace(node, bytes=node.bytes + size),)
 
 
-def arrivals_of_one_block(launch):
+@of(StartBarriers)
+def arrivals_of_one_block(node, launch):
     """Those of the warps of one block, or of one more than there are."""
-
-    def change(node):
-        for place, (name, arrivals) in enumerate(node.barriers):
-            if name == "emptied":
-                one = arrivals // launch.cluster.blocks
-                for new in (one, arrivals + one):
-                    yield (replace(node, barriers=(*node.barriers[:place], (name, new), *node.barriers[place + 1 :])),)
-
-    return each(launch, StartBarriers, change)
+    for place, (name, arrivals) in enumerate(node.barriers):
+        if name == "emptied":
+            one = arrivals // launch.cluster.blocks
+            for new in (one, arrivals + one):
+                yield (replace(node, barriers=(*node.barriers[:place], (name, new), *node.barriers[place + 1 :])),)
 
 
-def arrivals_of_all_at_filled(launch):
-    def change(node):
-        new = tuple((n, count * launch.cluster.blocks if n == "filled" else count) for n, count in node.barriers)
-        yield (replace(node, barriers=new),)
-
-    return each(launch, StartBarriers, change)
+@of(StartBarriers)
+def arrivals_of_all_at_filled(node, launch):
+    new = tuple((n, count * launch.cluster.blocks if n == "filled" else count) for n, count in node.barriers)
+    yield (replace(node, barriers=new),)
 
 
 def release_at_another_block(launch):

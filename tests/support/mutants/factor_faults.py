@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.bulk_faults import edited
+from tests.support.mutants.places import each, edited, of
 from tilegen.ir.nodes import Access, Stmt
 from tilegen.lowering.product_nodes import Begin, Complete
 from tilegen.lowering.program import For, Perform, nodes
 
 
-def factors_dropped(launch):
+@of(Complete)
+def factors_dropped(node, launch):
     """A wait that does not have the registers of A, or has those of the result in their place."""
-
-    def change(node):
-        if isinstance(node, Complete):
-            yield (replace(node, factors=()),)
-            yield (replace(node, factors=node.results),)
-
-    return edited(launch, change)
+    yield (replace(node, factors=()),)
+    yield (replace(node, factors=node.results),)
 
 
 def _loads_of_a(launch, node):
@@ -56,47 +52,37 @@ def begin_ahead_of_loads(launch):
     return edited(launch, change)
 
 
-def registers_of_the_factor(launch):
+@of(Perform)
+def registers_of_the_factor(node, launch):
     """Other registers, those of the next k, or those of the result."""
-
-    def change(node):
-        if isinstance(node, Perform) and isinstance(node.operands[0], Access):
-            a, b, c = node.operands
-            yield (replace(node, operands=(replace(a, index=(*a.index[:-1], a.index[-1] + 2)), b, c)),)
-            yield (replace(node, operands=(c, b, c)),)
-            if len(a.index) > 2:
-                yield (replace(node, operands=(replace(a, index=(a.index[0] + 1, *a.index[1:])), b, c)),)
-
-    return edited(launch, change)
+    if isinstance(node.operands[0], Access):
+        a, b, c = node.operands
+        yield (replace(node, operands=(replace(a, index=(*a.index[:-1], a.index[-1] + 2)), b, c)),)
+        yield (replace(node, operands=(c, b, c)),)
+        if len(a.index) > 2:
+            yield (replace(node, operands=(replace(a, index=(a.index[0] + 1, *a.index[1:])), b, c)),)
 
 
-def slots_of_the_factor(launch):
+@of(Stmt)
+def slots_of_the_factor(node, launch):
     """A load that fills neighbouring registers with each other's elements."""
-
-    def change(node):
-        if isinstance(node, Stmt) and _loads_of_a(launch, node):
-            *outer, register = node.target.index
-            yield (replace(node, target=replace(node.target, index=(*outer, register + 1 - register % 2 * 2))),)
-
-    return edited(launch, change)
+    if _loads_of_a(launch, node):
+        *outer, register = node.target.index
+        yield (replace(node, target=replace(node.target, index=(*outer, register + 1 - register % 2 * 2))),)
 
 
-def layout_of_the_factor(launch):
+@of(Perform)
+def layout_of_the_factor(node, launch):
     """A declaration that exchanges registers, or lanes."""
-
-    def change(node):
-        if isinstance(node, Perform):
-            instruction = node.instruction
-            factor, *others = instruction.operands
-            for new in (
-                replace(factor, register=factor.register + 1 - factor.register % 2 * 2),
-                replace(factor, lane=factor.lane + 1 - factor.lane % 2 * 2),
-            ):
-                performed = replace(node.origin.performed, instruction=replace(instruction, operands=(new, *others)))
-                yield (replace(node, origin=replace(node.origin, performed=performed)),)
-
-    return edited(launch, change)
+    instruction = node.instruction
+    factor, *others = instruction.operands
+    for new in (
+        replace(factor, register=factor.register + 1 - factor.register % 2 * 2),
+        replace(factor, lane=factor.lane + 1 - factor.lane % 2 * 2),
+    ):
+        performed = replace(node.origin.performed, instruction=replace(instruction, operands=(new, *others)))
+        yield (replace(node, origin=replace(node.origin, performed=performed)),)
 
 
 def rounded_on_the_way(launch):
-    return edited(launch, lambda n: [(replace(n, rounded=("A",)),)] if isinstance(n, Perform) else [])
+    return each(launch, Perform, lambda n: [(replace(n, rounded=("A",)),)])

@@ -144,11 +144,7 @@ FAMILIES = {
         beyond={"start_dropped": "an integer without a value ends it"},
     ),
     "rings in turns": Family(
-        tuple(
-            f
-            for f in _kinds(ring_faults, place_faults)
-            if f.__name__ not in ("all_barriers_exchanged", "other_producer")
-        ),
+        tuple(f for f in _kinds(ring_faults, place_faults) if f.__name__ not in _ALIKE_IN_TURNS),
         _bulk("turns"),
         {},
     ),

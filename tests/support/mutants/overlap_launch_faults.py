@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.places import nodes
-from tests.support.mutants.ring_faults import each, roles_changed
+from tests.support.mutants.places import each
+from tests.support.mutants.ring_faults import roles_changed
 from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.program import For, If
 
@@ -68,7 +68,3 @@ def next_never_begins(launch):
 def next_begins_on_one_path(launch):
     bare = replace(launch, body=tuple(n for n in launch.body if not isinstance(n, LetNextBegin)))
     return each(bare, If | For, lambda n: [(replace(n, body=(LetNextBegin(), *n.body)),)])
-
-
-def _has_roles(launch):
-    return any(isinstance(n, If) and n.orelse for _, n in nodes(launch.body))

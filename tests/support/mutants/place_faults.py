@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.places import nodes
-from tests.support.mutants.ring_faults import each, loops_changed
+from tests.support.mutants.places import each, nodes
+from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite, substitute

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import wraps
 
 
 def nodes(body, path=()):
@@ -33,3 +34,29 @@ def at(body, path):
     for name, place in path[1:]:
         node = getattr(node, name)[place]
     return node
+
+
+def edited(launch, change):
+    """The launch with each list of nodes that `change` gives in place of a node."""
+    for path, node in nodes(launch.body):
+        for new in change(node):
+            yield replace(launch, body=put(launch.body, path, new))
+
+
+def each(launch, kind, change):
+    """`edited`, of the nodes of a kind."""
+    return edited(launch, lambda node: change(node) if isinstance(node, kind) else [])
+
+
+def of(kind, where=lambda node: True):
+    """Makes a kind of fault, a function of a launch, of what is to stand in place of a node of this kind."""
+
+    def make(change):
+        @wraps(change)
+        def fault(launch):
+            return each(launch, kind, lambda node: change(node, launch) if where(node) else [])
+
+        del fault.__wrapped__  # it is looked at for what it takes
+        return fault
+
+    return make

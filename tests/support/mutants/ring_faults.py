@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.bulk_faults import edited, moved
-from tests.support.mutants.places import nodes
+from tests.support.mutants.bulk_faults import moved
+from tests.support.mutants.places import each, nodes, of
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
@@ -23,23 +23,24 @@ from tilegen.lowering.program import Barrier, For, If
 EVENTS = BulkWait | BulkCopies | Release
 
 
-def each(launch, kind, change):
-    """Each node of a kind replaced by each list of nodes that `change` gives."""
-    return edited(launch, lambda node: change(node) if isinstance(node, kind) else [])
-
-
-def roles_changed(launch, change):
-    """The test of who does what replaced."""
-    return edited(launch, lambda n: change(n) if isinstance(n, If) and _is_of_roles(n) else [])
-
-
 def _is_of_roles(node):
     return bool(node.orelse) and any(isinstance(n, BulkCopies) for _, n in nodes(node.orelse))
 
 
+def _says_something(loop):
+    return any(isinstance(inner, EVENTS) for inner in loop.body)
+
+
+of_roles = of(If, _is_of_roles)  # the test of who does what
+of_loops = of(For, _says_something)  # each loop of either role: those in which something is said at a barrier
+
+
+def roles_changed(launch, change):
+    return each(launch, If, lambda n: change(n) if _is_of_roles(n) else [])
+
+
 def loops_changed(launch, change):
-    """Each loop of either role replaced: those in which something is said at a barrier."""
-    return each(launch, For, lambda n: change(n) if any(isinstance(each, EVENTS) for each in n.body) else [])
+    return each(launch, For, lambda n: change(n) if _says_something(n) else [])
 
 
 def wait_dropped(launch):
@@ -88,14 +89,12 @@ def wrong_bytes(launch):
     return each(launch, BulkCopies, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)])
 
 
-def wrong_arrivals(launch):
-    def change(node):
-        for place, (name, arrivals) in enumerate(node.barriers):
-            for by in (1, -1):
-                new = (*node.barriers[:place], (name, arrivals + by), *node.barriers[place + 1 :])
-                yield (replace(node, barriers=new),)
-
-    return each(launch, StartBarriers, change)
+@of(StartBarriers)
+def wrong_arrivals(node, launch):
+    for place, (name, arrivals) in enumerate(node.barriers):
+        for by in (1, -1):
+            new = (*node.barriers[:place], (name, arrivals + by), *node.barriers[place + 1 :])
+            yield (replace(node, barriers=new),)
 
 
 def barriers_not_started(launch):
@@ -116,86 +115,68 @@ def release_by_some(launch):
     return each(launch, Release, lambda n: [(If((test,), (n,)),) for test in tests])
 
 
-def release_early(launch):
+@of_loops
+def release_early(node, launch):
     """Before any of what stands before it in the iteration."""
-
-    def change(node):
-        found = [n for n, each in enumerate(node.body) if isinstance(each, Release)]
-        for end in found:
-            before, last, behind = node.body[:end], node.body[end], node.body[end + 1 :]
-            for place in range(end):
-                yield (replace(node, body=(*before[:place], last, *before[place:], *behind)),)
-
-    return loops_changed(launch, change)
+    found = [n for n, each in enumerate(node.body) if isinstance(each, Release)]
+    for end in found:
+        before, last, behind = node.body[:end], node.body[end], node.body[end + 1 :]
+        for place in range(end):
+            yield (replace(node, body=(*before[:place], last, *before[place:], *behind)),)
 
 
-def release_behind_the_loop(launch):
-    def change(node):
-        released = tuple(each for each in node.body if isinstance(each, Release))
-        if released:
-            yield (replace(node, body=tuple(each for each in node.body if each not in released)), *released)
-
-    return loops_changed(launch, change)
+@of_loops
+def release_behind_the_loop(node, launch):
+    released = tuple(each for each in node.body if isinstance(each, Release))
+    if released:
+        yield (replace(node, body=tuple(each for each in node.body if each not in released)), *released)
 
 
-def wait_late(launch):
+@of_loops
+def wait_late(node, launch):
     """Behind what it stands before."""
-
-    def change(node):
-        if isinstance(node.body[0], BulkWait):
-            first, second, *rest = node.body
-            yield (replace(node, body=(second, first, *rest)),)
-
-    return loops_changed(launch, change)
+    if isinstance(node.body[0], BulkWait):
+        first, second, *rest = node.body
+        yield (replace(node, body=(second, first, *rest)),)
 
 
 def wait_by_some(launch):
     return each(launch, BulkWait, lambda n: [(If((Condition(var(launch.tid), equal=True),), (n,)),)])
 
 
-def wait_names_others(launch):
-    def change(node):
-        yield (replace(node, buffers=node.buffers[1:]),)
-
-    return each(launch, BulkWait | Release, change)
+@of(BulkWait | Release)
+def wait_names_others(node, launch):
+    yield (replace(node, buffers=node.buffers[1:]),)
 
 
 def wait_of_the_other_kind(launch):
     return each(launch, BulkWait, lambda n: [(replace(n, arrival=not n.arrival),)])
 
 
-def other_producer(launch):
+@of_roles
+def other_producer(node, launch):
     """The next thread, all of its row, or a consumer."""
-
-    def change(node):
-        (inner,) = node.orelse
-        (test,) = inner.test
-        for by in (1, -1):
-            yield (replace(node, orelse=(replace(inner, test=(Condition(test.value + by, equal=True),)),)),)
-        yield (replace(node, orelse=inner.body),)
-        yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid), equal=True),)),)),)
-
-    return roles_changed(launch, change)
+    (inner,) = node.orelse
+    (test,) = inner.test
+    for by in (1, -1):
+        yield (replace(node, orelse=(replace(inner, test=(Condition(test.value + by, equal=True),)),)),)
+    yield (replace(node, orelse=inner.body),)
+    yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid), equal=True),)),)),)
 
 
-def other_consumers(launch):
+@of_roles
+def other_consumers(node, launch):
     """A row of threads less, one more, or others."""
-
-    def change(node):
-        (test,) = node.test
-        for value in (test.value - 1, test.value + 1, -test.value):
-            yield (replace(node, test=(Condition(value),)),)
-        yield (replace(node, test=(Condition(test.value, equal=True),)),)
-
-    return roles_changed(launch, change)
+    (test,) = node.test
+    for value in (test.value - 1, test.value + 1, -test.value):
+        yield (replace(node, test=(Condition(value),)),)
+    yield (replace(node, test=(Condition(test.value, equal=True),)),)
 
 
-def roles_exchanged(launch):
-    def change(node):
-        (inner,) = node.orelse
-        yield (replace(node, body=inner.body, orelse=(replace(inner, body=node.body),)),)
-
-    return roles_changed(launch, change)
+@of_roles
+def roles_exchanged(node, launch):
+    (inner,) = node.orelse
+    yield (replace(node, body=inner.body, orelse=(replace(inner, body=node.body),)),)
 
 
 def role_dropped(launch):
@@ -230,15 +211,12 @@ def barrier_in_a_role(launch):
     yield from loops_changed(launch, lambda n: [(replace(n, body=(*n.body, barrier)),)])
 
 
-def slot_used_elsewhere(launch):
+@of(For)
+def slot_used_elsewhere(node, launch):
     """In a use another slot than the one that has been waited for."""
-
-    def change(node):
-        if isinstance(node, For) and any(isinstance(inner, Release) for inner in node.body):
-            yield (rewrite_accesses(node, lambda a: _in_slot(a, 1, launch)),)
-            yield (rewrite_accesses(node, lambda a: _in_slot(a, -1, launch)),)
-
-    return edited(launch, change)
+    if any(isinstance(inner, Release) for inner in node.body):
+        yield (rewrite_accesses(node, lambda a: _in_slot(a, 1, launch)),)
+        yield (rewrite_accesses(node, lambda a: _in_slot(a, -1, launch)),)
 
 
 def _in_slot(access, by, launch):
@@ -248,49 +226,39 @@ def _in_slot(access, by, launch):
     return access
 
 
-def slot_used_outside(launch):
+@of_loops
+def slot_used_outside(node, launch):
     """What is done in the loop is done behind it, too."""
-
-    def change(node):
-        inner = tuple(each for each in node.body if not isinstance(each, BulkWait | Release | NextSlot))
-        if any(isinstance(each, Release) for each in node.body):
-            yield (node, For(node.name, const(1), inner))
-            yield (For(node.name, const(1), inner), node)
-
-    return loops_changed(launch, change)
+    inner = tuple(each for each in node.body if not isinstance(each, BulkWait | Release | NextSlot))
+    if any(isinstance(each, Release) for each in node.body):
+        yield (node, For(node.name, const(1), inner))
+        yield (For(node.name, const(1), inner), node)
 
 
-def copy_to_another_slot(launch):
-    def change(node):
-        stages = launch.buffers[node.target.buffer].shape[0].const
-        first, *rest = node.target.index
-        yield (replace(node, target=replace(node.target, index=((first + 1) % stages, *rest))),)
-
-    return each(launch, BulkCopy, change)
+@of(BulkCopy)
+def copy_to_another_slot(node, launch):
+    stages = launch.buffers[node.target.buffer].shape[0].const
+    first, *rest = node.target.index
+    yield (replace(node, target=replace(node.target, index=((first + 1) % stages, *rest))),)
 
 
 def copy_at_another_barrier(launch):
     return each(launch, BulkCopy, lambda n: [(replace(n, barrier=moved(n.barrier, 1, launch)),)])
 
 
-def copy_of_another_iteration(launch):
+@of(BulkCopy)
+def copy_of_another_iteration(node, launch):
     """The box of the next tile: what arrives is not what is used."""
-
-    def change(node):
-        for place, coordinate in enumerate(node.coordinates):
-            new = (*node.coordinates[:place], coordinate + 8, *node.coordinates[place + 1 :])
-            yield (replace(node, coordinates=new),)
-
-    return each(launch, BulkCopy, change)
+    for place, coordinate in enumerate(node.coordinates):
+        new = (*node.coordinates[:place], coordinate + 8, *node.coordinates[place + 1 :])
+        yield (replace(node, coordinates=new),)
 
 
-def copies_before_the_wait(launch):
-    def change(node):
-        first, second, *rest = node.body
-        if isinstance(second, BulkCopies):
-            yield (replace(node, body=(second, first, *rest)),)
-
-    return loops_changed(launch, change)
+@of_loops
+def copies_before_the_wait(node, launch):
+    first, second, *rest = node.body
+    if isinstance(second, BulkCopies):
+        yield (replace(node, body=(second, first, *rest)),)
 
 
 def copies_twice(launch):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.bulk_faults import edited
-from tests.support.mutants.places import nodes
+from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
@@ -13,35 +12,30 @@ from tilegen.lowering.program import Barrier, For, If
 
 
 def fence_dropped(launch):
-    return edited(launch, lambda n: [(replace(n, fence=False),)] if isinstance(n, Barrier) and n.fence else [])
+    return each(launch, Barrier, lambda n: [(replace(n, fence=False),)] if n.fence else [])
 
 
 def barrier_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, Barrier) else [])
+    return each(launch, Barrier, lambda n: [()])
 
 
 def wait_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, StoresRead) else [])
+    return each(launch, StoresRead, lambda n: [()])
 
 
-def wait_by_another_thread(launch):
+@of(If)
+def wait_by_another_thread(node, launch):
     """That has started no store."""
-
-    def change(node):
-        if isinstance(node, If) and isinstance(node.body[-1], StoresRead):
-            for by in (1, 32):
-                moved = tuple(Condition(c.value - by, equal=True) if c.equal else c for c in node.test)
-                yield (replace(node, body=node.body[:-1]), If(moved, node.body[-1:]))
-
-    return edited(launch, change)
+    if isinstance(node.body[-1], StoresRead):
+        for by in (1, 32):
+            moved = tuple(Condition(c.value - by, equal=True) if c.equal else c for c in node.test)
+            yield (replace(node, body=node.body[:-1]), If(moved, node.body[-1:]))
 
 
-def wait_ahead_of_the_stores(launch):
-    def change(node):
-        if isinstance(node, If) and [type(v) for v in node.body] == [BulkStores, StoresRead]:
-            yield (replace(node, body=node.body[::-1]),)
-
-    return edited(launch, change)
+@of(If)
+def wait_ahead_of_the_stores(node, launch):
+    if [type(v) for v in node.body] == [BulkStores, StoresRead]:
+        yield (replace(node, body=node.body[::-1]),)
 
 
 def wait_behind_the_barrier(launch):
@@ -53,66 +47,53 @@ def wait_behind_the_barrier(launch):
     return edited(launch, change)
 
 
-def started_by_all_threads(launch):
-    def change(node):
-        if isinstance(node, If) and isinstance(node.body[0], BulkStores):
-            yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
-
-    return edited(launch, change)
+@of(If)
+def started_by_all_threads(node, launch):
+    if isinstance(node.body[0], BulkStores):
+        yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
 
 
-def started_by_another_thread(launch):
+@of(If)
+def started_by_another_thread(node, launch):
     """Than the one that waits."""
-
-    def change(node):
-        if isinstance(node, If) and isinstance(node.body[0], BulkStores):
-            moved = tuple(Condition(c.value - 1, equal=True) if c.equal else c for c in node.test)
-            yield (If(moved, node.body[:1]), replace(node, body=node.body[1:]))
-
-    return edited(launch, change)
+    if isinstance(node.body[0], BulkStores):
+        moved = tuple(Condition(c.value - 1, equal=True) if c.equal else c for c in node.test)
+        yield (If(moved, node.body[:1]), replace(node, body=node.body[1:]))
 
 
 def stored_twice(launch):
-    return edited(launch, lambda n: [(n, n)] if isinstance(n, BulkStores | BulkStore) else [])
+    return each(launch, BulkStores | BulkStore, lambda n: [(n, n)])
 
 
 def stored_never(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, BulkStores) else [])
+    return each(launch, BulkStores, lambda n: [()])
 
 
 def in_no_group(launch):
-    return edited(launch, lambda n: [n.body] if isinstance(n, BulkStores) else [])
+    return each(launch, BulkStores, lambda n: [n.body])
 
 
-def fewer_boxes(launch):
-    def change(node):
-        if isinstance(node, For) and isinstance(node.body[0], BulkStore):
-            yield (replace(node, extent=node.extent - 1),)
-
-    return edited(launch, change)
+@of(For)
+def fewer_boxes(node, launch):
+    if isinstance(node.body[0], BulkStore):
+        yield (replace(node, extent=node.extent - 1),)
 
 
-def wrong_coordinate(launch):
-    def change(node):
-        if isinstance(node, BulkStore):
-            for n, coordinate in enumerate(node.coordinates):
-                for by in (1, -4):
-                    moved = (*node.coordinates[:n], coordinate + by, *node.coordinates[n + 1 :])
-                    yield (replace(node, coordinates=moved),)
-            yield (replace(node, coordinates=node.coordinates[::-1]),)
-
-    return edited(launch, change)
+@of(BulkStore)
+def wrong_coordinate(node, launch):
+    for n, coordinate in enumerate(node.coordinates):
+        for by in (1, -4):
+            moved = (*node.coordinates[:n], coordinate + by, *node.coordinates[n + 1 :])
+            yield (replace(node, coordinates=moved),)
+    yield (replace(node, coordinates=node.coordinates[::-1]),)
 
 
-def wrong_place(launch):
-    def change(node):
-        if isinstance(node, BulkStore):
-            index = node.source.index
-            for d, place in enumerate(index):
-                moved = replace(node.source, index=(*index[:d], place + 4, *index[d + 1 :]))
-                yield (replace(node, source=moved),)
-
-    return edited(launch, change)
+@of(BulkStore)
+def wrong_place(node, launch):
+    index = node.source.index
+    for d, place in enumerate(index):
+        moved = replace(node.source, index=(*index[:d], place + 4, *index[d + 1 :]))
+        yield (replace(node, source=moved),)
 
 
 def wrong_memory(launch):

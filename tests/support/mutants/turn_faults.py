@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.ring_faults import each, roles_changed
+from tests.support.mutants.places import each, of
+from tests.support.mutants.ring_faults import of_roles, roles_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite, rewrite_accesses
@@ -89,12 +90,10 @@ def skip_twice(launch):
     return each(launch, SkipSlots, lambda n: [(n, n)])
 
 
-def arrivals_of_both(launch):
-    def change(node):
-        names = [name for name, _ in node.barriers if name == "emptied"]
-        return [(replace(node, barriers=tuple((n, c * (1 + (n in names))) for n, c in node.barriers)),)]
-
-    return each(launch, StartBarriers, change)
+@of(StartBarriers)
+def arrivals_of_both(node, launch):
+    names = [name for name, _ in node.barriers if name == "emptied"]
+    return [(replace(node, barriers=tuple((n, c * (1 + (n in names))) for n, c in node.barriers)),)]
 
 
 def releases_twice(launch):
@@ -178,15 +177,12 @@ def other_roles(launch):
     return roles_changed(launch, lambda n: [(replace(n, test=(Condition(by - var(group)),)),) for by in (0, 2)])
 
 
-def next_producer(launch):
+@of_roles
+def next_producer(node, launch):
     """The next thread, or each of its row."""
-
-    def change(node):
-        (inner,) = node.orelse
-        yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid) - 1, equal=True),)),)),)
-        yield (replace(node, orelse=inner.body),)
-
-    return roles_changed(launch, change)
+    (inner,) = node.orelse
+    yield (replace(node, orelse=(replace(inner, test=(Condition(var(launch.tid) - 1, equal=True),)),)),)
+    yield (replace(node, orelse=inner.body),)
 
 
 def start_further(launch):

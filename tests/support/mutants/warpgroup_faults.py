@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.bulk_faults import edited
+from tests.support.mutants.places import each, edited, of
 from tilegen.ir.instructions import Fragment
 from tilegen.ir.swizzle import hardware_swizzle
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
@@ -77,72 +77,57 @@ def pad(launch):
 
 
 def complete_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, Complete) else [])
+    return each(launch, Complete, lambda n: [()])
 
 
 def results_dropped(launch):
-    return edited(launch, lambda n: [(replace(n, results=()),)] if isinstance(n, Complete) else [])
+    return each(launch, Complete, lambda n: [(replace(n, results=()),)])
 
 
 def begin_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, Begin) else [])
+    return each(launch, Begin, lambda n: [()])
 
 
-def hold_dropped(launch):
+@of(Hold)
+def hold_dropped(node, launch):
     """Of all, or of one of several."""
-
-    def change(node):
-        if isinstance(node, Hold):
-            yield ()
-            yield from ((replace(node, buffers=(name,)),) for name in node.buffers if node.buffers[1:])
-
-    return edited(launch, change)
+    yield ()
+    yield from ((replace(node, buffers=(name,)),) for name in node.buffers if node.buffers[1:])
 
 
-def begin_moved(launch):
+@of(For)
+def begin_moved(node, launch):
     """Behind the products, or to the head of a loop around them."""
-
-    def change(node):
-        if isinstance(node, For) and any(isinstance(each, Begin) for each in node.body):
-            (begin,) = (each for each in node.body if isinstance(each, Begin))
-            others = [each for each in node.body if each is not begin]
-            yield (begin, replace(node, body=tuple(others)))
-            yield (replace(node, body=(*others, begin)),)
-
-    return edited(launch, change)
+    if any(isinstance(each, Begin) for each in node.body):
+        (begin,) = (each for each in node.body if isinstance(each, Begin))
+        others = [each for each in node.body if each is not begin]
+        yield (begin, replace(node, body=tuple(others)))
+        yield (replace(node, body=(*others, begin)),)
 
 
 def fence_dropped(launch):
-    return edited(launch, lambda n: [(replace(n, fence=False),)] if isinstance(n, Barrier) and n.fence else [])
+    return each(launch, Barrier, lambda n: [(replace(n, fence=False),)] if n.fence else [])
 
 
 def barrier_dropped(launch):
-    return edited(launch, lambda n: [()] if isinstance(n, Barrier) and n.fence else [])
+    return each(launch, Barrier, lambda n: [()] if n.fence else [])
 
 
-def lanes_of_the_result(launch):
+@of(Perform)
+def lanes_of_the_result(node, launch):
     """A declaration that gives neighbouring lanes elements of each other's."""
-
-    def change(node):
-        if isinstance(node, Perform):
-            instruction = node.instruction
-            *inputs, result = instruction.operands
-            assert isinstance(result, Fragment)
-            mixed = replace(result, lane=result.register % 2 + result.lane - result.lane % 2)
-            other = replace(instruction, operands=(*inputs, mixed))
-            performed = replace(node.origin.performed, instruction=other)
-            yield (replace(node, origin=replace(node.origin, performed=performed)),)
-
-    return edited(launch, change)
+    instruction = node.instruction
+    *inputs, result = instruction.operands
+    assert isinstance(result, Fragment)
+    mixed = replace(result, lane=result.register % 2 + result.lane - result.lane % 2)
+    other = replace(instruction, operands=(*inputs, mixed))
+    performed = replace(node.origin.performed, instruction=other)
+    yield (replace(node, origin=replace(node.origin, performed=performed)),)
 
 
-def registers_of_the_result(launch):
+@of(Perform)
+def registers_of_the_result(node, launch):
     """It begins at another register, or the operands are exchanged."""
-
-    def change(node):
-        if isinstance(node, Perform):
-            a, b, c = node.operands
-            yield (replace(node, operands=(a, b, replace(c, index=(*c.index[:-1], c.index[-1] + 2)))),)
-            yield (replace(node, operands=(b, a, c)),)
-
-    return edited(launch, change)
+    a, b, c = node.operands
+    yield (replace(node, operands=(a, b, replace(c, index=(*c.index[:-1], c.index[-1] + 2)))),)
+    yield (replace(node, operands=(b, a, c)),)
