@@ -279,7 +279,7 @@ class Kernel(TunedKernel):
         if not self.file.cache:
             return Record()
         values, given = sorted(self.values.items()), sorted(scheduling.settings(parameters).items())
-        return record_of(self.file.source.text, self.ir.name, values, schedule, given)
+        return record_of(self.file.source.text, *self.file._module.texts, self.ir.name, values, schedule, given)
 
 
 class Scheduled(Steps, Studies):

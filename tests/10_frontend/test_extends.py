@@ -2,6 +2,7 @@
 
 import pytest
 
+import tilegen
 from tilegen.errors import Source, SourceError
 from tilegen.frontend import data_folder, parse
 from tilegen.frontend.unparse import text_of_schedule
@@ -152,3 +153,28 @@ def test_the_text_of_a_schedule_is_one_of_the_same_steps(name):
     for schedule in module.schedules:
         (again,) = parse(Source("flat.tg", f"{text_of_schedule(schedule)}\n")).schedules
         assert (again, again.kernels) == (schedule, schedule.kernels)
+
+
+def test_schedules_of_another_file_of_the_folder_are_extended(tmp_path):
+    """Its kernel and its composite steps come with it; what is known of the old text is not taken for the new one."""
+    base = tmp_path / "base.tg"
+    base.write_text(
+        "define rows(loop) -> b, t:\n    tile(loop, 64) -> b, t\n    bind(b, block.x)\n    bind(t, thread.x)\n\n"
+        "kernel mine(x: f32[M]) -> y: f32[M]:\n    y[i] = x[i] + 1\n\n"
+        "schedule plain for mine():\n    rows(i) -> b, t\n"
+    )
+    (tmp_path / "more.tg").write_text("schedule better extends base.plain:\n    cache_register(x, at=t)\n")
+    (tmp_path / "most.tg").write_text("schedule best extends more.better:\n    without cache_register(x)\n")
+
+    def words(file, schedule):
+        return [stage.step.word for stage in tilegen.load(tmp_path / file).schedule(schedule).stages[1:]]
+
+    assert words("more.tg", "better") == ["tile", "bind", "bind", "cache_register"]
+    assert words("most.tg", "best") == ["tile", "bind", "bind"]
+    scheduled = tilegen.load(tmp_path / "more.tg").schedule("better")
+    assert tilegen.load(scheduled.to_text()).schedule("better").tree == scheduled.tree
+    base.write_text(base.read_text().replace("bind(t, thread.x)", "unroll(t)"))
+    assert words("more.tg", "better") == ["tile", "bind", "unroll", "cache_register"]
+    base.unlink()
+    with pytest.raises(SourceError, match=r"there is no schedule 'base\.plain' to extend"):
+        tilegen.load(tmp_path / "more.tg")

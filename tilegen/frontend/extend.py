@@ -142,7 +142,7 @@ def _stock_base(
     notes = did_you_mean(base.text, names)
     if not notes:
         found = " or ".join(_stock_names_of(name, declared, stock)[:3]) or "gemm.across"
-        notes = (f"a stock schedule is extended with its file: extends {found}",)
+        notes = (f"a schedule of another file is extended with its name: extends {found}",)
     raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
 
 

@@ -71,6 +71,7 @@ class DeclaredInstructions(Mapping[str, Instruction]):
     Args:
         families: by the names of all of their members.
         member: the declaration of a family's member by its name.
+        others: instructions of other files.
     """
 
     def __init__(
@@ -78,11 +79,15 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         declarations: Mapping[str, s.InstructionDecl],
         families: Mapping[str, Family],
         member: Callable[[Family, str], s.InstructionDecl],
+        others: Mapping[str, Instruction] = {},
     ) -> None:
         self._declarations, self._families, self._member = declarations, families, member
         self._built: dict[str, Instruction] = {}
+        self._others = others
 
     def __getitem__(self, name: str) -> Instruction:
+        if name in self._others and name not in self._declarations and name not in self._families:
+            return self._others[name]
         if name not in self._built:
             family = self._families.get(name)
             declared = self._member(family, name) if family else self._declarations[name]
@@ -90,13 +95,13 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._declarations or name in self._families
+        return name in self._declarations or name in self._families or name in self._others
 
     def __iter__(self) -> Iterator[str]:
-        return chain(self._declarations, self._families)
+        return iter(dict.fromkeys(chain(self._declarations, self._families, self._others)))
 
     def __len__(self) -> int:
-        return len(self._declarations) + len(self._families)
+        return len([*self])
 
     def declarations(self) -> tuple[str, ...]:
         """The names as they are declared: those of families have their parameters in braces."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
+from pathlib import Path
 from threading import Lock
+from typing import cast
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
@@ -20,6 +23,7 @@ from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.expressions import convert, name
 from tilegen.frontend.extend import flat_schedules
 from tilegen.frontend.families import Family, family
+from tilegen.frontend.files import read_file
 from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.kernels import kernel
 from tilegen.frontend.place import Branch, Place, branch, branches, rule
@@ -32,6 +36,7 @@ from tilegen.frontend.syntax import (
     Name,
     ScheduleDecl,
 )
+from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
@@ -92,7 +97,8 @@ _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 def parse(source: Source) -> Module:
     """The kernels, schedules and composite steps of a text. Raises SourceError.
 
-    A schedule that extends `gemm.across` extends the schedule `across` of the stock file `gemm`.
+    A schedule that extends `gemm.across` extends the schedule `across` of the stock file `gemm`, or, where there is no
+    stock file of that name, of the file gemm.tg in the folder of this one.
     """
     module = _parse(source, ())
     assert isinstance(module.instructions, DeclaredInstructions)
@@ -229,7 +235,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                     raise TypeError(item.data)
     collected.raise_any()
     module = _flatten(kernels, schedules, defines, place.source, around)
-    return replace(module, instructions=DeclaredInstructions(instructions, families, _member))
+    return replace(module, instructions=DeclaredInstructions(instructions, families, _member, module.instructions))
 
 
 def _member(several: Family, name: str) -> InstructionDecl:
@@ -251,12 +257,13 @@ def _flatten(
 ) -> Module:
     """The module of these, each schedule with all of its steps.
 
-    What schedules inherit from a stock file may be for its kernels and use its composite steps: these come with it.
+    What schedules inherit from another file may be for its kernels and use its composite steps and instructions: these
+    come with it.
     """
     extended: dict[str, Module] = {}
 
     def stock(file: str) -> tuple[Schedule, ...]:
-        module = None if file in around else _stock_module(file, (*around, file))
+        module = extended.get(file) or (None if file in around else _other_module(file, (*around, file), source.name))
         extended.update({file: module} if module else {})
         return module.schedules if module else ()
 
@@ -264,7 +271,18 @@ def _flatten(
     wanted = {schedule.kernel for schedule in flat}
     inherited = {n: k for module in extended.values() for n, k in module.kernels.items() if n in wanted}
     words = {d.word: d for module in extended.values() for d in module.defines} | {d.word: d for d in defines}
-    return Module(inherited | kernels, flat, tuple(words.values()), source)
+    texts = [text for module in extended.values() for text in (module.source.text, *module.texts)]
+    others = [cast(dict[str, Instruction], module.instructions) for module in extended.values()]
+    return Module(inherited | kernels, flat, tuple(words.values()), source, ChainMap(*others), tuple(texts))
+
+
+def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | None:
+    """The stock file of this name, or the one in the folder of the file `beside`; None where there is neither."""
+    if module := _stock_module(file, around):
+        return module
+    path = Path(beside).with_name(f"{file}.tg")
+    text = read_file(str(path))
+    return None if text is None else _parse(Source(str(path), text), around)
 
 
 @cache

@@ -98,9 +98,8 @@ def _merge(module: Module, other: Module) -> Module:
     """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
     schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
     kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
-    return Module(
-        kernels | dict(module.kernels), schedules, (*other.defines, *module.defines), module.source, module.instructions
-    )
+    defines = (*other.defines, *module.defines)
+    return replace(module, kernels=kernels | dict(module.kernels), schedules=schedules, defines=defines)
 
 
 def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:

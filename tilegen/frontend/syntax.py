@@ -333,10 +333,12 @@ class InstructionDecl:
 
 @dataclass(frozen=True)
 class Module:
-    """A file: its kernels and its instructions by name, its schedules and composite steps in order."""
+    """A file: its kernels and its instructions by name, its schedules and composite steps in order; the texts of the
+    files whose schedules it extends."""
 
     kernels: Mapping[str, KernelDecl]
     schedules: tuple[Schedule, ...]
     defines: tuple[Define, ...]
     source: Source = field(compare=False)
     instructions: Mapping[str, Instruction] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
