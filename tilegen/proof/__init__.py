@@ -95,9 +95,8 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     program, facts = found[0], Facts(known)
     if not facts.is_possible((), {}):
         return Proof(tuple(first))
-    asked = obligations(
-        program.tree(tuple(reassociated)), program.stops, program.extras, program.copies, program.described
-    )
+    tree = program.tree(tuple(reassociated))
+    asked = obligations(tree, program.stops, program.extras, program.copies, program.described, program.rings)
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
     limits = discharge("limits", lambda: sum(check_limits(each) + check_pitches(each, facts) for each in launches))

@@ -23,7 +23,7 @@ from tilegen.ir.nodes import Condition
 from tilegen.lowering.program import If, Launch, Spmd, nodes
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.poly import Refused
-from tilegen.proof.rings import consuming_threads
+from tilegen.proof.roles import consuming_threads
 
 
 def without_budgets(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:

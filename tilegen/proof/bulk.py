@@ -28,6 +28,7 @@ from tilegen.lowering.bulk_nodes import (
     BulkStore,
     BulkStores,
     BulkWait,
+    Release,
     StartBarriers,
     StoresRead,
     box_place,
@@ -38,38 +39,40 @@ from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.poly import Facts, Refused
 from tilegen.proof.kinds import Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
+from tilegen.proof.roles import Ring
 
 # What a thread has seen of its stores is said of no barrier, but of this.
 STORES = Buffer("bulk stores", "i64", (), "barrier", ())
 
 
-def expand_bulk(body: tuple[Spmd, ...], launch: Launch, rings: frozenset[str]) -> tuple[Spmd, ...]:
+def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tuple[Spmd, ...]:
     """`body` with the nests of bulk copies, and statements for what is said at barriers.
 
-    Copies to slots of `rings` stand by themselves. Raises Refused where a barrier is used that has not been started, or
-    a copy is not what its map says.
+    Raises Refused where a barrier is used that has not been started, or not for as many arrivals as there are, or a
+    copy is not what its map says.
     """
     started: tuple[str, ...] = ()
     if body and isinstance(body[0], StartBarriers):
-        if any(arrivals != 1 for _, arrivals in body[0].barriers):
-            raise Refused("a barrier waits for more arrivals than there are")
+        released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Release)}
+        for name, arrivals in body[0].barriers:
+            if arrivals != (ring.warps if ring and name in released else 1) or released & _barriers_of(launch):
+                raise Refused(f"'{name}' waits for another number of arrivals than there are")
         started, body = tuple(name for name, _ in body[0].barriers), body[1:]
     if any(isinstance(node, StartBarriers) for node in nodes(body)):
         raise Refused("barriers are started where threads may be at them already")
     if len(set(started)) < len(started):
         raise Refused("a barrier is started twice")
-    return _expand(body, launch, frozenset(started), rings)
+    return _expand(body, launch, frozenset(started), ring)
 
 
-def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bare: frozenset[str]) -> tuple[Spmd, ...]:
-    """`bare` are the buffers that are filled by copies which stand by themselves."""
+def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], ring: Ring | None) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
             case For():
-                out.append(replace(node, body=_expand(node.body, launch, started, bare)))
+                out.append(replace(node, body=_expand(node.body, launch, started, ring)))
             case If():
-                then, orelse = (_expand(each, launch, started, bare) for each in (node.body, node.orelse))
+                then, orelse = (_expand(each, launch, started, ring) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case BulkCopies(barrier, phase, bytes_, copies):
                 out.append(_event("arrival", barrier, phase, bytes_, started))
@@ -77,11 +80,13 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bar
                     raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
                 if (found := bytes_of_copies(copies, launch)) != bytes_:
                     raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
-                out += _nests(copies, launch, "bulk copy")
+                out += _nests(copies, launch, "bulk copy in a ring" if ring else "bulk copy")
             case BulkCopy():
-                if node.target.buffer not in bare:
-                    raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
-                out.append(_nest_of(node, launch, "bulk copy in a ring"))
+                raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
+            case Release(barrier, phase, buffers):
+                if not ring or {*buffers} != ring.buffers:
+                    raise Refused(f"a release at '{barrier.buffer}' names other buffers than are filled")
+                out.append(_event("release", barrier, phase, 0, started))
             case BulkStores(stores):
                 out += _nests(stores, launch, "bulk store")
             case BulkStore():
@@ -89,7 +94,8 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], bar
             case StoresRead():
                 out.append(Special(STORES.name, Access(STORES.name, ()), Const(0, "i64"), kind="read by stores"))
             case BulkWait(barrier, phase, buffers):
-                if {*buffers} != _filled_at(barrier.buffer, launch):
+                filled = _filled_at(barrier.buffer, launch)
+                if {*buffers} != (filled or (ring and ring.buffers)) or node.arrival != bool(filled):
                     raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
                 out.append(_event("wait", barrier, phase, 0, started))
             case _:
@@ -103,7 +109,7 @@ def _nests(body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]
         match node:
             case For():
                 yield replace(node, body=tuple(_nests(node.body, launch, kind)))
-            case BulkCopy() if kind == "bulk copy":
+            case BulkCopy() if kind != "bulk store":
                 yield _nest_of(node, launch, kind)
             case BulkStore() if kind == "bulk store":
                 yield _nest_of(node, launch, kind)
@@ -131,6 +137,11 @@ def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
             case _:
                 raise Refused("it is not known how many bytes arrive", f"a {type(node).__name__} is among the copies")
     return total
+
+
+def _barriers_of(launch: Launch) -> set[str]:
+    """The barriers that copies arrive at."""
+    return {node.barrier.buffer for node in launch.nodes if isinstance(node, BulkCopies)}
 
 
 def _filled_at(barrier: str, launch: Launch) -> set[str]:
@@ -208,7 +219,7 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_event(stmt: Stmt) -> bool:
     """True for what is said at a barrier, and of stores."""
-    return kind_of(stmt) in ("arrival", "wait", "read by stores")
+    return kind_of(stmt) in ("arrival", "release", "wait", "read by stores")
 
 
 def is_wait(node: object) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 
-from tilegen.ir.affine import Affine, affine, const
+from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.descriptors import ROWS, NotDescribed, described_form, start_fault
 from tilegen.ir.instructions import Fragment, SharedMatrix, SharedRows
 from tilegen.ir.matching import (
@@ -27,6 +27,7 @@ from tilegen.ir.matching import (
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
+from tilegen.ir.walk import substitute
 from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, TakeTurn
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
@@ -247,16 +248,21 @@ def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
     Refused where something else in the loop touches what they compute or read.
 
     Those of an iteration are one group. What completes the earlier ones in the next iteration stands ahead of the
-    release of what these have read (`releases`): no other release is in the loop.
+    release of what these have read: no other release is in the loop.
     """
-    match tuple(node for node in loop.body if not isinstance(node, NextSlot)):
+    match loop.body:
         case (
-            BulkWait(),
+            BulkWait() as wait,
             Begin(protocol) as begin,
             *batch,
             Complete(other, earlier=True),
-            If(body=(Release(),), orelse=()),
+            If(body=(Release() as release,), orelse=()),
+            NextSlot(place),
         ):
+            back = {place.number: var(place.number) - 1}
+            before = substitute(wait.barrier.index, back), wait.phase.substitute(back)
+            if (release.barrier.index, release.phase) != before:
+                raise Refused(f"an iteration of '{loop.name}' releases what its instructions still read")
             computed, read = set[str](), set[str]()
             for node in nodes(batch):
                 if not isinstance(node, For | If):

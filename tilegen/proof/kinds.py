@@ -16,9 +16,13 @@ Kind = Literal[
     "bulk copy in a ring",  # to a slot, whose users have waited for it by themselves
     "bulk store",
     "arrival",  # at a barrier, with the bytes that are expected
+    "release",  # the same by each warp, of what it has read
     "wait",  # for a phase of a barrier
     "read by stores",  # a wait until bulk stores have read
 ]
+
+
+COPIES: tuple[Kind, ...] = ("bulk copy", "bulk copy in a ring")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, rewrite_accesses
+from tilegen.ir.walk import leaves, rewrite_accesses, substitute
 from tilegen.lowering.bulk_nodes import BulkStore, StoresRead
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.product_nodes import Described
@@ -36,7 +36,7 @@ from tilegen.proof.instructions import check_completed, expand_instructions
 from tilegen.proof.kinds import Special, kind_of
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra
-from tilegen.proof.rings import join_roles
+from tilegen.proof.roles import Ring, join_roles
 from tilegen.proof.running import read_running
 from tilegen.proof.straighten import straighten
 from tilegen.proof.versions import drop_repeated_versions, merge_versions
@@ -54,6 +54,7 @@ class Lifted:
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
         described: the buffers that instructions read by descriptor, or bulk stores.
+        rings: by the number of the launch.
     """
 
     kernel: Kernel
@@ -64,6 +65,7 @@ class Lifted:
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
     described: set[str] = field(default_factory=set)
+    rings: dict[int, Ring] = field(default_factory=dict)
 
     def tree(self, reassociated: tuple[str, ...]) -> Tree:
         return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
@@ -77,8 +79,12 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
         result.described |= {v.source.buffer for v in launch.inside if isinstance(v, BulkStore)}
-        joined, rings = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
-        body = expand_bulk(expand_instructions(joined, launch), launch, rings)
+        joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
+        body = expand_bulk(expand_instructions(joined, launch), launch, ring)
+        if ring:
+            extent, (consumes, *tests) = ring.extent, substitute((ring.consumes, *ring.tests), where.values)
+            extent = extent.substitute(where.values)
+            result.rings[len(result.body)] = replace(ring, extent=extent, consumes=consumes, tests=tuple(tests))
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from time import perf_counter
+from types import MappingProxyType
 
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Condition, Stmt, Tree
@@ -23,7 +24,6 @@ from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.arrivals import check_arrivals, meetings_of_waits
 from tilegen.proof.barriers import (
     CertainBarriers,
     GroupCount,
@@ -35,6 +35,8 @@ from tilegen.proof.barriers import (
 )
 from tilegen.proof.bulk import STORES, without_events
 from tilegen.proof.bulk_stores import check_stores
+from tilegen.proof.happens_before import check_events, meetings_of_waits
+from tilegen.proof.roles import Ring
 from tilegen.proof.waits import check_waits
 
 
@@ -97,6 +99,7 @@ def obligations(
     extras: Iterable[Extra] = (),
     copies: Sequence[tuple[Stmt, GroupCount]] = (),
     described: Set[str] = frozenset(),
+    rings: Mapping[int, Ring] = MappingProxyType({}),
 ) -> tuple[Obligation, ...]:
     """What a lowered program has to satisfy, asked of the tree that says the same.
 
@@ -107,6 +110,7 @@ def obligations(
         extras: what the text runs beyond the tree.
         copies: the statements of the tree that are asynchronous copies, each with what has been made before.
         described: the buffers that instructions read by descriptor, or bulk stores.
+        rings: those of roles, by the number of their launch.
 
     After a violation the later ones are not asked, since they rely on the earlier ones.
     """
@@ -124,19 +128,15 @@ def obligations(
         ("order", (lambda: check_order(program), lambda: check_updates(program))),
         ("bounds", (lambda: check_bounds(printed),)),
         ("races", (lambda: _check_threads(printed), lambda: check_synchronised(touched))),
-        ("barriers", (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),
+        ("barriers", (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied)))),
+        ("waits", (lambda: check_waits(program, stops, copies),) if copies else ()),
+        ("fences", (lambda: check_fenced(walls, described),) if described else ()),
+        ("arrivals", (lambda: check_events(events(), rings),) if arrives else ()),
+        ("stores", (lambda: check_stores(events()),) if STORES in tree.buffers else ()),
     )
-    if copies:
-        checks += (("waits", (lambda: check_waits(program, stops, copies),)),)
-    if described:
-        checks += (("fences", (lambda: check_fenced(walls, described),)),)
-    if arrives:
-        checks += (("arrivals", (lambda: check_arrivals(events()),)),)
-    if STORES in tree.buffers:
-        checks += (("stores", (lambda: check_stores(events()),)),)
     found: list[Obligation] = []
-    for name, parts in checks:
+    for name, parts in ((name, parts) for name, parts in checks if parts):
         found.append(discharge(name, partial(_run_all, parts)))
         if found[-1].violation is not None:
             break

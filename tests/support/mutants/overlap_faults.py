@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited, moved
 from tests.support.mutants.ring_faults import each, loops_changed
-from tilegen.ir.nodes import Access
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Access, Condition
+from tilegen.ir.walk import substitute, walk
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described
-from tilegen.lowering.program import For, If, Perform
+from tilegen.lowering.program import For, If, Perform, names_in
 
 
 def complete_dropped(launch):
@@ -39,7 +41,14 @@ def release_dropped(launch):
 
 
 def release_untested(launch):
-    return each(launch, If, lambda n: [n.body] if _releases(n) else [])
+    """In the loop; behind it there has been an iteration, at every size."""
+
+    def change(node):
+        for place, inner in enumerate(node.body):
+            if _releases(inner):
+                yield (replace(node, body=(*node.body[:place], *inner.body, *node.body[place + 1 :])),)
+
+    return loops_changed(launch, change)
 
 
 def release_of_this_iteration(launch):
@@ -53,6 +62,21 @@ def release_of_this_iteration(launch):
         yield (replace(node, body=(replace(release, barrier=moved(release.barrier, 1, launch)),)),)
 
     return each(launch, If, lambda n: list(change(n)))
+
+
+def release_of_what_is_read(launch):
+    """Each iteration releases its own slot, whose products run on."""
+
+    def change(node):
+        (late,) = [inner for inner in node.body if _releases(inner)] or [None]
+        if late is None:
+            return
+        number = node.body[-1].place.number
+        own = If((Condition(var(node.name)),), substitute(late.body, {number: var(number) + 1}))
+        yield (replace(node, body=tuple(own if inner is late else inner for inner in node.body)),)
+
+    for one in loops_changed(launch, change):
+        yield from edited(one, lambda n: [()] if _is_last_release(n) and "ko" not in names_in(walk(n)) else [])
 
 
 def release_ahead_of_the_wait(launch):

@@ -1,0 +1,52 @@
+"""Events at barriers by their numbers: what waits for what in a ring is asked of isl, and not told from its shape."""
+
+import pytest
+
+from tests.support.bulk_kernels import CASES
+from tests.support.mutants.bulk_faults import edited
+from tests.support.written import tree_from
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Condition
+from tilegen.ir.walk import substitute
+from tilegen.lowering import lower
+from tilegen.lowering.bulk_nodes import Release
+from tilegen.lowering.program import For, If
+from tilegen.proof import prove
+
+
+def released_later(launch, by):
+    """Each slot is released so many iterations later, and the last ones are behind the loop."""
+
+    def change(node):
+        release = next((each for each in getattr(node, "body", ()) if isinstance(each, Release)), None)
+        if not isinstance(node, For) or release is None:
+            return
+        number = node.body[-1].place.number
+
+        def before(count):
+            return substitute(release, {number: var(number) - count})
+
+        late = If((Condition(var(node.name) - by),), (before(by),))
+        body = tuple(late if each is release else each for each in node.body)
+        rest = (If((Condition(node.extent - n),), (before(n),)) for n in range(by, 0, -1))
+        yield (For(node.name, node.extent, body, node.kind, node.step), *rest)
+
+    return edited(launch, change)
+
+
+@pytest.mark.parametrize("case", ["ring", "ring, again"])
+@pytest.mark.parametrize(("slots", "by"), [(2, 1), (3, 1), (3, 2), (4, 3)])
+def test_a_slot_may_be_released_later_if_there_are_more(case, slots, by):
+    tree = tree_from(CASES[case].replace("pipeline(ko, 3)", f"pipeline(ko, {slots})"))
+    (later,) = released_later(*lower(tree), by)
+    assert prove(tree.kernel, (later,), tree.reassociated).verdict == "proved"
+
+
+@pytest.mark.parametrize("case", ["ring", "ring, again"])
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_producer_waits_for_ever_where_no_slot_is_left(case, slots):
+    tree = tree_from(CASES[case].replace("pipeline(ko, 3)", f"pipeline(ko, {slots})"))
+    (later,) = released_later(*lower(tree), slots)
+    proof = prove(tree.kernel, (later,), tree.reassociated)
+    assert proof.violation is not None
+    assert proof.violation.violation.sentence == "a wait at 'emptied' is for what never arrives"

@@ -1,0 +1,116 @@
+"""The numbers of events at arrays of barriers: which is which, and which one is so many ahead of another.
+
+Of S barriers event n is phase n/S of barrier n%S. Numbers of iterations of a loop that runs several times (`roles`) are
+no affine terms: there an event says its number in its run, ko, or ko - S, which may be of an earlier run. The law: the
+next iteration of a run has the next number, and a run goes on where the one before it has ended. So two events have one
+number if they have one place in one run; and S numbers ahead of ko is ko - S or, if that is negative, an iteration of
+an earlier run, no further than that from its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Condition
+from tilegen.poly.instances import Placed, Projection, with_divisions
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
+from tilegen.poly.verdict import Refused
+from tilegen.proof.moments import Moment, refuse_possible
+from tilegen.proof.roles import Ring
+
+# A place in a run of a ring's loop: in which iterations of the loops around, and the number there. Without a ring, the
+# number of an event among all.
+Point = tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """The event that so many slots ahead of a place has; `also` says the same of another place."""
+
+    point: Point
+    back: int = 0
+    also: tuple[Event, ...] = ()
+
+
+class Numbers:
+    """The numbers of what is said at barriers of a program; `rings` are by launch."""
+
+    def __init__(self, program: Projection, rings: Mapping[int, Ring]) -> None:
+        self.program, self.rings = program, rings
+        self.lag = cache(self._lag)
+
+    def runs(self, placed: Placed) -> tuple[str, ...]:
+        """The loops in whose iterations numbers begin anew."""
+        ring = self.rings.get(placed.places[0])
+        return ring.runs if ring else ()
+
+    def slots(self, placed: Placed) -> int:
+        return self.program.buffers[placed.leaf.stmt.target.buffer].shape[0].const
+
+    def number(self, placed: Placed) -> Affine:
+        slot, phase = placed.leaf.stmt.target.index
+        return phase * self.slots(placed) + slot
+
+    def _lag(self, placed: Placed) -> int:
+        """How many numbers an event of a ring may be ahead of its run: none, or those of all slots."""
+        ring = self.rings.get(placed.places[0])
+        if ring is None:
+            return 0
+        here, number, name = Moment(placed), self.number(placed), placed.leaf.stmt.target.buffer
+        if not {*ring.runs} <= {*placed.leaf.names} or self.slots(placed) != ring.slots:
+            raise Refused(f"'{name}' is used outside of the runs of '{ring.loop}', or has other slots")
+        early = here.rows + rows_of(Condition(-1 - number))
+        back = self.slots(placed) if solvable(self.program.original.context + early) else 0
+        for wrong in (number + back, ring.extent - 1 - number - back):
+            sentence = f"at '{name}' something stands that is for no iteration of '{ring.loop}'"
+            refuse_possible(self.program, sentence, here, here.rows + rows_of(Condition(-1 - wrong)))
+        return back
+
+    def event(self, moment: Moment) -> Event:
+        """What is spoken of."""
+        back = self.lag(moment.placed)
+        return Event(self.point(moment, self.number(moment.placed) + back), back)
+
+    def point(self, moment: Moment, number: Affine) -> Point:
+        return (*(moment.form(var(run)) for run in self.runs(moment.placed)), moment.form(number))
+
+    def before(self, moment: Moment, event: Event) -> Iterator[tuple[Event, Rows, tuple[str, ...]]]:
+        """(the event so many slots ahead of one, rows that say where, the names in them) for each way.
+
+        In an earlier run it is no further from the end than those that come between.
+        """
+        ring = self.rings.get(moment.placed.places[0])
+        *runs, number = event.point
+        slots = ring.slots if ring else self.slots(moment.placed)
+        also = () if event.back else (Event(event.point, slots),)
+        earlier = number.minus(Form((), 0), slots)
+        yield Event((*runs, earlier), event.back, also), earlier.nonnegative(), ()
+        if ring is None:
+            return
+        names = {name: f"{name}^" for name in (*ring.runs, ring.loop)}
+
+        def there(value: Affine) -> Form:
+            plain = form(value)
+            return plain.rename(with_divisions({**moment.names, **names}, (plain,), "^"))
+
+        point = tuple(there(var(name)) for name in names)
+        extents = {**{name: moment.leaf.loops[name] for name in ring.runs}, ring.loop: ring.extent}
+        room = (value for name, extent in extents.items() for value in (var(name), extent - 1 - var(name)))
+        rows = tuple(row for value in room for row in there(value).nonnegative())
+        for test in ring.tests:
+            rows += there(test.value).zero() if test.equal else there(test.value).nonnegative()
+        rows += point[-1].minus(earlier).minus(there(ring.extent)).nonnegative()
+        for n in range(len(ring.runs)):
+            order = equal_rows(point[:n], runs[:n]) + runs[n].minus(point[n], 1).nonnegative()
+            yield Event(point, event.back, also), rows + order, tuple(names.values())
+
+    def is_at(self, moment: Moment, event: Event) -> Iterator[Rows]:
+        """Rows that say that it speaks of the event; none where it does not."""
+        mine = self.event(moment)
+        for each in (event, *event.also):
+            if mine.back == each.back:
+                yield equal_rows(mine.point, each.point)

@@ -1,0 +1,238 @@
+"""Roles: threads that a test parts, each with loops of their own, as one program again.
+
+    if consumer                                 for ko < n
+      for ko < n: wait; use As; release           if producer: wait; fill As
+    else if producer                              if consumer: wait; use As; release
+      for ko < n: wait; fill As
+
+A thread keeps its role, and what it does is the same in both programs, step by step: one is as good as the other, for
+whatever threads wait for. That waits are right is asked of the one on the right (`happens_before`), in which the
+producer's part of an iteration stands ahead of the consumers'.
+
+Numbers. Each role counts the iterations of its loop, of all of its runs, from 0 on. The loops around both and how often
+they run are the same, in all threads of a block or cluster; so an iteration has one number in all of them, and the next
+one has the next number, be it of the next run. In the one program an event stands with its number in its run, `ko` in
+iteration ko and n behind the loop.
+
+A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
+makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
+not. That orders nothing wrongly: it touches slots, for which there are waits, and tensors that no thread of the launch
+writes (`check_boxes`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
+from tilegen.ir.walk import accesses, substitute, walk
+from tilegen.lowering.bulk_nodes import (
+    BulkCopies,
+    BulkCopy,
+    BulkWait,
+    NextSlot,
+    Release,
+    RingPlace,
+    SkipSlots,
+    StartRing,
+)
+from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
+from tilegen.poly import Refused
+from tilegen.proof.clusters import leave_cluster
+
+# A loop or a test that both roles are in: (name, extent), or the test.
+Header = tuple[str, Affine] | tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A loop whose iterations a producer and consumers share out, in several runs.
+
+    Attributes:
+        runs: the loops around it, of blocks apart.
+        slots: how many there are.
+        buffers: the memory that has them.
+        consumes: the test of who is a consumer; `warps` of them are, the first ones of the block.
+        tests: under which it runs.
+    """
+
+    loop: str
+    extent: Affine
+    runs: tuple[str, ...]
+    slots: int
+    buffers: frozenset[str]
+    consumes: Condition
+    warps: int
+    tests: tuple[Condition, ...] = ()
+
+
+def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...], Ring | None]:
+    """(`body` as one program, the ring that its roles share; None if it has no roles). Raises Refused."""
+    body = leave_cluster(body, launch)
+    found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
+    others = [node for node in body if not _roles_of(node)]
+    if any(isinstance(node, StartRing | NextSlot | SkipSlots | Release) for node in nodes(others)):
+        raise Refused("something is released or counted, and no producer waits for that")
+    if not found:
+        if launch.cluster:
+            raise Refused("blocks of a cluster share copies, and no producer waits until all have read")
+        if launch.left_out:
+            raise Refused("threads of a block are left out, and there is no producer beside whom they would be idle")
+        return body, None
+    if len(found) > 1 or any(isinstance(node, Barrier | Combine) for node in nodes(others)):
+        raise Refused("producers stand in several places, or others wait for all threads of their block")
+    ((at, roles),) = found
+    joined, ring = _join(roles, launch)
+    if any(access.buffer in ring.buffers for access in accesses(others)):
+        raise Refused(f"slots of '{ring.loop}' are used outside of it")
+    return (*body[:at], *joined, *body[at + 1 :]), ring
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """What consumers and what the producer do, from one place in a ring on, and the tests of who is what."""
+
+    start: StartRing
+    tests: tuple[tuple[Condition, ...], tuple[Condition, ...]]
+    consuming: tuple[Spmd, ...]
+    producing: tuple[Spmd, ...]
+
+
+def _roles_of(node: Spmd) -> _Roles | None:
+    match node:
+        case If(one, (StartRing() as start, *consuming), (If(other, (StartRing() as same, *producing), ()),)):
+            return _Roles(start, (one, other), tuple(consuming), tuple(producing)) if start == same else None
+        case _:
+            return None
+
+
+def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
+    start, consuming, producing = roles.start, roles.consuming, roles.producing
+    consumers = _check_threads(*roles.tests, launch)
+    around = _headers(consuming, start.place)
+    if around != _headers(producing, start.place):
+        raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
+    threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
+    threads |= {launch.cluster.rank} if launch.cluster else set()
+    *runs, (loop, extent) = around
+    if names_in(walk(around)) & threads:
+        raise Refused(f"how often '{loop}' runs is not the same for all threads of a block or cluster")
+    fills = frozenset(node.target.buffer for node in nodes(producing) if isinstance(node, BulkCopy))
+    names = tuple(run[0] for run in runs if isinstance(run[0], str))
+    tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
+    ring = Ring(str(loop), extent, names, start.place.slots, fills, roles.tests[0][0], consumers // WARP, tests)
+    joined = _Parts(ring, start.place, consumers, roles.tests).merge(consuming, producing)
+    if start.place.number in names_in(walk(joined)):
+        raise Refused(f"a place in the ring of '{loop}' is used outside of it")
+    return joined, ring
+
+
+def _check_threads(consumes: tuple[Condition, ...], produces: tuple[Condition, ...], launch: Launch) -> int:
+    """How many threads are consumers: whole warps, the first ones. The producer is the one behind them."""
+    consuming = consuming_threads(consumes[0], launch)
+    if (
+        len(consumes) > 1
+        or consuming % WARP
+        or produces
+        not in (
+            (Condition(launch.flat - consuming, equal=True),),
+            (Condition(var(launch.tid) - consuming, equal=True),),
+        )
+    ):
+        raise Refused("the producer is not the first thread behind whole warps of consumers")
+    if not 0 <= launch.left_out < prod(launch.block) - consuming:
+        raise Refused("more threads are left out than are idle beside the producer")
+    return consuming
+
+
+def consuming_threads(consumes: Condition, launch: Launch) -> int:
+    """How many threads are consumers: those with the first coordinates along the last axis. Raises Refused."""
+    axes = {name: THREAD_KINDS.index(kind) for name, kind, _ in launch.coordinates if kind in THREAD_KINDS}
+    names = consumes.value.names()
+    (name,) = names if len(names) == 1 else ("",)
+    first = consumes.value + var(name)
+    last = max((axis for axis, size in enumerate(launch.block) if size > 1), default=0)
+    known = first.is_const and 0 <= first.const < launch.block[last] - 1
+    if consumes.equal or axes.get(name) != last or not known:
+        raise Refused("consumers are not told from others by the last coordinate of a thread")
+    return prod(launch.block) // launch.block[last] * (first.const + 1)
+
+
+def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any, ...]:
+    """The loops and tests around the ring of a role, and its loop, which ends at the next number; nothing else does."""
+    match [node for node in role if any(isinstance(each, StartRing | NextSlot | SkipSlots) for each in nodes((node,)))]:
+        case [For(name, extent, (*inner, NextSlot(at)))] if at == place and not _counts(inner):
+            return ((name, extent),)
+        case [For(name, extent, inner)]:
+            return ((name, extent), *_headers(inner, place))
+        case [If(test, inner, ())]:
+            return (test, *_headers(inner, place))
+        case _:
+            raise Refused("a role does not count each iteration of one loop")
+
+
+def _counts(body: list[Spmd]) -> bool:
+    return any(isinstance(each, StartRing | NextSlot | SkipSlots) for each in nodes(body))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What two roles do, with the tests of who consumes and who produces."""
+
+    ring: Ring
+    place: RingPlace
+    consuming: int
+    tests: tuple[tuple[Condition, ...], tuple[Condition, ...]]
+
+    def merge(self, consuming: tuple[Spmd, ...], producing: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        """Both lists as one, down to the loop of the ring."""
+        (one, ahead, behind), (other, first, last) = self._part(consuming), self._part(producing)
+        if isinstance(one, For) and one.name == self.ring.loop:
+            self._check_numbers((one.body, other.body, behind, last))
+            here, there = ({self.place.number: value} for value in (var(one.name), one.extent))
+            inner = (*self._of(substitute(other.body[:-1], here), 1), *self._of(substitute(one.body[:-1], here), 0))
+            behind, last = substitute((behind, last), there)
+        else:
+            inner = self.merge(one.body, other.body)
+        if any(self._slots((ahead, behind, first, last))):
+            raise Refused(f"slots of '{self.ring.loop}' are used outside of it")
+        ahead, behind = ((*self._of(two, 1), *self._of(one, 0)) for two, one in ((first, ahead), (last, behind)))
+        return (*ahead, with_body(one, inner), *behind)
+
+    def _part(self, role: tuple[Spmd, ...]) -> tuple[For | If, tuple[Spmd, ...], tuple[Spmd, ...]]:
+        """(the node that the ring is in, what stands ahead of it and behind it)."""
+        at = next(n for n, node in enumerate(role) if _counts([node]))
+        node = role[at]
+        assert isinstance(node, For | If)
+        return node, role[:at], role[at + 1 :]
+
+    def _check_numbers(self, value: Any) -> None:
+        """Refused where a slot or an event is another one than the number of an iteration says."""
+        number = var(self.place.number)
+        if any(access.index[0] != number % self.ring.slots for access in self._slots(value)):
+            raise Refused(f"an iteration of '{self.ring.loop}' uses another slot than its own")
+        said = [(n.barrier, n.phase) for n in walk(value) if isinstance(n, BulkWait | BulkCopies | Release)]
+        if not names_in(walk(said)) <= number.names():
+            raise Refused(f"what is said at barriers in '{self.ring.loop}' is not said of the numbers of iterations")
+
+    def _slots(self, value: Any) -> list[Access]:
+        return [Access(a.buffer, a.index) for a in accesses(value) if a.buffer in self.ring.buffers]
+
+    def _of(self, body: tuple[Spmd, ...], role: int) -> tuple[Spmd, ...]:
+        """`body` as what the consumers do, or else the producer."""
+        out: list[Spmd] = []
+        for node in body:
+            match node:
+                case Barrier() if role == 0 and node.threads == self.consuming and not node.group:
+                    out.append(replace(node, threads=0))
+                case Barrier() | Combine():
+                    raise Refused("all threads of a block wait for each other, and some of them are producers")
+                case For() if any(isinstance(each, Barrier) for each in nodes(node.body)):
+                    out.append(with_body(node, self._of(node.body, role)))
+                case _:
+                    out.append(If(self.tests[role], (node,)))
+        return tuple(out)
