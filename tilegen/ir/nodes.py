@@ -325,7 +325,7 @@ class Performed:
 
 @dataclass(frozen=True)
 class Loop:
-    """for name in 0 .. extent-1. The extent is affine in the sizes alone.
+    """for name in 0 .. extent-1. The extent is affine in the sizes alone; once lowered, loops around may tell it, too.
 
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less one iterations
     ahead when the tree is lowered; the loop means the same. With `across`, the name of a loop around it, those for its

@@ -30,6 +30,7 @@ from tilegen.lab.roofline import Prediction, Shape, predict
 from tilegen.lab.sites import program_of
 from tilegen.lab.tensor_cores import TENSOR_CORES, tensor_seconds
 from tilegen.lab.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
+from tilegen.lab.trips import with_mean_trips
 from tilegen.lowering import Launch
 from tilegen.lowering.grid import Product, count_blocks
 from tilegen.lowering.memory import bytes_of
@@ -334,9 +335,8 @@ def _compile(one: _SizedLaunch) -> _Built:
 
 def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _Built) -> LaunchReport:
     resources, hot = built.resources.get(launch.name), built.codes.get(launch.name)
-    program = program_of(launch)
-    moved = tuple(traffic(program, sizes))
-    work = arithmetic(program, sizes)
+    program = program_of(with_mean_trips(launch, sizes))
+    moved, work = tuple(traffic(program, sizes)), arithmetic(program, sizes)
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
     held = occupancy(machine.limits, launch.threads, registers, launch.shared_bytes)

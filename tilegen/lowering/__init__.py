@@ -38,6 +38,7 @@ from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.memory import bytes_of, shared_layout, stored_extents
+from tilegen.lowering.narrow import narrow
 from tilegen.lowering.overlap import overlap_batches
 from tilegen.lowering.peel import split_peeled
 from tilegen.lowering.pipeline import Pipe, write_out_pipelines
@@ -97,7 +98,7 @@ def lower(
         dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))
     tree, whole_starts = deal(align_described(without_idle_producers(tree)))
-    tree, pipes = write_out_pipelines(without_dead(tree))
+    tree, pipes = write_out_pipelines(narrow(without_dead(tree)))
     tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]

@@ -37,6 +37,7 @@ def implication_checker(kernel: Kernel, extents: Mapping[str, Affine], more: Tes
         if follows(condition, related, extents, kernel.sizes):
             return True
         names = condition.value.names().union(*(g.value.names() for g in related))
+        names = names.union(*(extents[name].names() for name in names & extents.keys()))
         loops = {name: extent for name, extent in extents.items() if name in names}
         return facts.is_implied(condition, loops, related)
 

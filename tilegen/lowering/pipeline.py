@@ -66,7 +66,8 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
             return value
         if loop.specialized:
             return replace(value, body=_body_at_slot(value.body, mine, var(value.name) % value.stages, {}))
-        return _run_across(value, loop.name, mine) if loop.across else _fill_stages(value, mine, tree.kernel.sizes)
+        sizes = tree.kernel.sizes
+        return _run_across(value, loop.name, mine, sizes) if loop.across else _fill_stages(value, mine, sizes)
 
     buffers = tuple(
         _add_stages(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
@@ -108,7 +109,7 @@ def _fill_stages(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tu
     return filling, replace(loop, body=(*later, *used))
 
 
-def _run_across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...]:
+def _run_across(outer: Loop, name: str, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
     """The nest that fills the first registers, and the loop `outer` with that of `name` in two parts.
 
     The last iterations stand in a nest of their own: they copy for the next iteration of `outer`.
@@ -119,6 +120,8 @@ def _run_across(outer: Loop, name: str, mine: frozenset[str]) -> tuple[Node, ...
     copies, rest = _split_copies(loop, mine)
     ahead, fill, last = loop.stages - 1, f"{name}.fill", f"{name}.last"
     start = _body_at_slot(copies, mine, var(fill), {name: var(fill), outer.name: const(0)})
+    runs = begins(outer.extent - 1)
+    start = start if follows(runs, (), {}, sizes) else add_guard(start, runs)
     used = _body_at_slot(rest, mine, var(name) % loop.stages, {})
     main = replace(loop, extent=loop.extent - ahead, body=(*_copies_ahead(loop, copies, mine), *used))
     coming = _body_at_slot(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})

@@ -1,0 +1,65 @@
+"""Loops run over what their guards leave: emitted, simulated and proved."""
+
+import pytest
+
+from tests.support.simulator.threads import faults
+from tilegen.backends.text import emit
+from tilegen.errors import Source
+from tilegen.frontend import build, parse
+from tilegen.frontend.stock import standard_steps
+from tilegen.lab.sites import program_of
+from tilegen.lab.traffic import traffic
+from tilegen.lab.trips import with_mean_trips
+from tilegen.lowering import lower
+from tilegen.proof import prove
+from tilegen.schedule import apply
+
+KERNELS = {
+    "upper": "C[i, j] = sum[k in i..j+1](A[i, k] * B[k, j]) for j >= i",
+    "lower": "C[i, j] = sum[k](A[i, k] * B[k, j]) for k <= i",
+    "band": "C[i, j] = sum[k](A[i, k] * B[k, j]) for k <= i + 9, k + 9 >= i",
+}
+TILED = """
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    tile(k, 4) -> ko, ki
+    order(bi, bj, ko, ti, tj, ki)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(ti, thread.y)
+    bind(tj, thread.x)
+    cache_register(C, at=bj)
+    cache_shared(A, at=ko)
+    cache_shared(B, at=ko)
+"""
+AHEAD = TILED + "    pipeline(ko, 3)\n    peel(ko)\n"
+LOOPS = {"upper": "bj * 2 - bi * 2 + 2", "lower": "bi * 2 + 2", "band": "8"}
+
+
+def scheduled(kernel, steps):
+    text = f"kernel k(A: f32[N, N], B: f32[N, N]) -> C: f32[N, N]:\n    {KERNELS[kernel]}\n\nschedule s for k():{steps}"
+    module = parse(Source("narrow.tg", text))
+    return apply(build(module.kernels["k"]), module.schedules[0], defines=standard_steps()).tree
+
+
+@pytest.mark.parametrize("steps", [TILED, AHEAD], ids=["tiled", "ahead"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_only_the_terms_that_there_are_are_looked_for(kernel, steps):
+    tree = scheduled(kernel, steps)
+    for whole in (False, True):
+        launches = lower(tree, whole=whole)
+        assert prove(tree.kernel, launches).verdict == "proved"
+        for n in (1, 8, 21):
+            if all(c.holds({"N": n}) for launch in launches for c in launch.requires):
+                assert faults(launches, tree, {"N": n}) is None
+    if steps == TILED:
+        assert f"for (int ko = 0; ko < {LOOPS[kernel]}; ++ko)" in emit(launches, "cuda")
+
+
+def test_counts_are_of_what_runs():
+    """Of N/4 tiles of k, a block has a third of those up to the diagonal, and one beyond it has none."""
+    sizes = {"N": 512}
+    (launch,) = lower(scheduled("upper", TILED), whole=True)
+    moved = [t.bytes for t in traffic(program_of(with_mean_trips(launch, sizes)), sizes) if t.site.buffer == "A"]
+    tiles = sum(max(0, 2 * bj - 2 * bi + 2) for bi in range(64) for bj in range(64))
+    assert moved == [pytest.approx(tiles * 8 * 4 * 4, rel=0.02)]
