@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
@@ -175,3 +176,28 @@ def test_the_slots_of_loops_with_one_name_live_around_the_nests_that_use_them():
     arrays = {"A": rng.random((6, 7), np.float32), "B": rng.random((2, 7), np.float32)}
     found = run(tree, sizes, arrays)["out"]
     assert np.allclose(found, (arrays["A"] + 1) * arrays["B"].sum(axis=0))
+
+
+NEVER_READ = """
+kernel empty(X: i32[N]) -> out: i32[N]:
+    out[i] = sum[k, i == k + 3](X[k]) for i < 2
+
+schedule s for empty():
+    tile(i, 4) -> b, t
+    tile(k, 4) -> ko, ki
+    order(b, ko, t, ki)
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_shared(X, at=ko)
+"""
+
+
+@pytest.mark.parametrize("step", ["pipeline(ko, 2)", "bulk(X.shared)"])
+def test_what_nothing_reads_is_not_copied(step):
+    """Nobody would wait for the copies, and two of them to one slot would be on their way at once."""
+    tree = tree_from(NEVER_READ + f"    {step}\n")
+    for version in ({}, {"vector": False}):
+        launches = lower(tree, **version)
+        assert "X" not in {name for launch in launches for name in launch.tensors}
+        assert faults(launches, tree, {"N": 13}) is None
+        assert prove(tree.kernel, launches).verdict == "proved"

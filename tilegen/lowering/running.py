@@ -14,15 +14,32 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
-from tilegen.ir.walk import loops, rewrite_nodes
+from tilegen.ir.walk import gathers, loops, reads, rewrite_nodes, stmts
 from tilegen.poly import Facts
 
 
 def without_dead(tree: Tree) -> Tree:
-    """The tree without statements that never run. A launch stays, if only as a whole."""
+    """The tree without statements that never run, and copies that none but these read. A launch stays, if only as a
+    whole."""
     facts, extents = Facts(tree.kernel), {loop.name: loop.extent for loop in loops(tree.body)}
     body = tuple(each for node in tree.body for each in drop_dead((node,), facts, extents) or (node,))
-    return tree if body == tree.body else replace(tree, body=body)
+    while body != tree.body:
+        tree = replace(tree, body=body)
+        body = tuple(each for node in body for each in _drop_unread((node,), tree) or (node,))
+    return tree
+
+
+def _drop_unread(body: tuple[Node, ...], tree: Tree) -> tuple[Node, ...]:
+    """`body` without copies to buffers on the chip that nothing in the tree reads: nobody would wait for them."""
+    read = {name for stmt in stmts(tree.body) for name, _ in reads(stmt)} | {v.buffer for v in gathers(tree.body)}
+    unread = {b.name for b in tree.buffers if b.space != "global"} - read
+
+    def needed(value: object) -> object:
+        if isinstance(value, Loop):
+            return value if value.body else ()
+        return () if isinstance(value, Stmt) and value.is_copy and value.target.buffer in unread else value
+
+    return rewrite_nodes(body, needed)
 
 
 def drop_dead(body: tuple[Node, ...], facts: Facts, extents: Mapping[str, Affine]) -> tuple[Node, ...]:
