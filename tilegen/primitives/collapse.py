@@ -49,7 +49,11 @@ class Collapse:
         for loop in (outer, inner):
             need_serial(loop, "collapse")
         need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
-        low = need_constant(inner, "collapse")
+        try:
+            low = need_constant(inner, "collapse")
+        except StepError as error:
+            error.notes += (f"blocks need no one loop: bind({outer.name}, block.x) and bind({inner.name}, block.x)",)
+            raise
         extents: dict[str, int] = {self.name: outer.extent.const * low} if outer.extent.is_const else {}
         row, column = simplify(var(self.name) // low, extents), var(self.name) % low
         place: dict[str, Affine] = {self.outer: row, self.inner: column}
