@@ -213,8 +213,10 @@ def kept_dims(buffers: tuple[Buffer, ...], node: Node, threads: frozenset[str]) 
 
 def _is_one_in_thread(places: set[Affine], threads: frozenset[str]) -> bool:
     """True if each thread has one place of these: a coordinate, or a sum of its coordinates that is always the same."""
-    told = all(place.names() <= threads for place in places)
-    return told and (len(places) == 1 or all(place in map(var, threads) for place in places))
+    if len(places) == 1:
+        (place,) = places
+        return bool(place.names()) and place.names() <= threads
+    return all(place in map(var, threads) for place in places)
 
 
 def without_dims(buffer: Buffer, kept: tuple[int, ...]) -> Buffer:

@@ -370,6 +370,7 @@ CASES = [
     *(Case("schedules/row_argmax", "row_argmax", sizes("M", (1,), (5,)), row_argmax, {"N": n}) for n in (1, 11)),
     *(Case("schedules/row_sum", "row_sum", sizes("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
       for n in (1, 11)),
+    Case("schedules/scan", "scan", MN, lambda i: {"y": i["X"].cumsum(axis=1)}),
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
     Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),

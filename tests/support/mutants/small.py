@@ -49,6 +49,7 @@ FITTING = {
     r"(layer_norm|row_argmax|row_sum|softmax)\.blocks": {"N": 512, "WARPS": 2},
     r"matching_dot\..*": {"TM": 32, "TN": 64},
     r"nbody\.(coarsened|split)": {"T": 4, "C": 2, "TJ": 4, "U": 2, "PART": 8},
+    r"scan\..*": {"R": 2, "WARPS": 2, "PART": 256, "T": 4},
     r"total\..*": {"PART": 4096},
     r"transpose\.vectors": {"TS": 32, "ROWS": 16},
 }  # fmt: skip
@@ -67,6 +68,7 @@ FEW = {
     "matching_products": ((3, 2), (4,)),
     "row_argmax": ((1,), (3,)),
     "row_sum": ((1,), (3,)),
+    "scan": ((1, 1), (3, 259), (2, 260)),
     "softmax": ((1,), (3,)),
 }
 
