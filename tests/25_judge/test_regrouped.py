@@ -26,10 +26,10 @@ schedule running for sums():
     scan(y) -> run
 
 schedule tiles for sums():
-    split_scan(y, 4) -> total, local, before
+    split_scan(y, 4) -> total, local, ahead
 
 schedule both for sums():
-    split_scan(y, 4) -> total, local, before
+    split_scan(y, 4) -> total, local, ahead
     scan(local, along=total)
 """
 MODULE = parse(Source("sums.tg", TEXT))
@@ -52,8 +52,8 @@ def faults():
     ahead = changed(BOTH, "local", inclusive=False)
     yield "stale in a tile", ahead, "never runs", "local(r=0, io=0, ii=0, ki=0) is missing"
     for name, less, word in (("one more", 0, "does not have"), ("one less", 2, "never runs")):
-        ko, io = var("before.ko"), var("before.io")
-        yield f"{name} tile before", changed(TILES, "before", conditions=(Condition(io - ko - less),)), word, "y(r=0"
+        ko, io = var("ahead.ko"), var("ahead.io")
+        yield f"{name} tile before", changed(TILES, "ahead", conditions=(Condition(io - ko - less),)), word, "y(r=0"
         ki, ii = var("local.ki"), var("local.ii")
         tail = equation(TILES, "local").conditions[1:]
         limits = changed(TILES, "local", conditions=(Condition(ii - ki + 1 - less), *tail))
@@ -65,16 +65,16 @@ def faults():
         "never runs",
         "k=3",
     )
-    (load,) = (equation(TILES, "before").value,)
-    same = changed(TILES, "before", value=replace(load, index=(load.index[0], var("before.io"))))
+    (load,) = (equation(TILES, "ahead").value,)
+    same = changed(TILES, "ahead", value=replace(load, index=(load.index[0], var("ahead.io"))))
     yield "total of one tile", same, "does not have", None
     old = equation(TILES, "y").value
     row = rewrite(
-        old, lambda v: replace(v, index=(const(0), *v.index[1:])) if getattr(v, "buffer", "") == "before" else v
+        old, lambda v: replace(v, index=(const(0), *v.index[1:])) if getattr(v, "buffer", "") == "ahead" else v
     )
     yield "of another row", changed(TILES, "y", value=row), "other terms", None
     yield "other operation", changed(TILES, "y", value=replace(old, name="max")), "more than results", None
-    yield "other reduction", changed(TILES, "before", reduce="max"), "is no sum", None
+    yield "other reduction", changed(TILES, "ahead", reduce="max"), "is no sum", None
     place = equation(TILES, "y").index
     yield "another place", changed(TILES, "y", index=(place[0], place[1] + 1)), "not regrouped where it is", None
     few = (*equation(TILES, "y").conditions, Condition(var("N") - 9))

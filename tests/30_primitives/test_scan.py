@@ -14,13 +14,13 @@ from tilegen.schedule import apply
 STEPS = {
     "as written": "pass",
     "running": "scan(y) -> run",
-    "tiles": "split_scan(y, 4) -> total, local, before",
-    "running tiles": """split_scan(y, 4) -> total, local, before
+    "tiles": "split_scan(y, 4) -> total, local, ahead",
+    "running tiles": """split_scan(y, 4) -> total, local, ahead
     scan(local, along=total)
-    scan(before) -> run""",
-    "tiles of tiles": """split_scan(y, 3) -> total, local, before
+    scan(ahead) -> run""",
+    "tiles of tiles": """split_scan(y, 3) -> total, local, ahead
     scan(local) -> part
-    split_scan(before, 2) -> sums, inner, outer
+    split_scan(ahead, 2) -> sums, inner, outer
     scan(inner, along=sums)
     scan(outer) -> run""",
 }

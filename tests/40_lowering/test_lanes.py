@@ -118,17 +118,17 @@ kernel sums(X: f32[M, N], N: int = 20) -> y: f32[M, N]:
 
 schedule s for sums():
     reassociate(y)
-    split_scan(y, 2) -> total, local, before
+    split_scan(y, 2) -> total, local, ahead
     scan(local, along=total)
-    split_scan(before, 4) -> warp, inner, outer
+    split_scan(ahead, 4) -> warp, inner, outer
     scan(inner, along=warp)
     scan(outer) -> run
-    fuse(total.i, warp.i, outer.i, before.i, y.i) -> i
+    fuse(total.i, warp.i, outer.i, ahead.i, y.i) -> i
     tile(total.jo, 4) -> c, l
     tile(y.jo, 4) -> c2, l2
-    fuse(c, warp.joo, outer.joo, before.joo, c2) -> c
+    fuse(c, warp.joo, outer.joo, ahead.joo, c2) -> c
     fuse(l, warp.koi) -> l
-    fuse(before.joi, l2) -> l2
+    fuse(ahead.joi, l2) -> l2
     rename(l, l2) -> l
     bind(i, block.x)
     cache_register(warp, at=c)
@@ -137,7 +137,7 @@ schedule s for sums():
     cache_register(inner, at=c)
     cache_register(local, at=c)
     cache_register(total, at=l)
-    cache_register(before, at=l)
+    cache_register(ahead, at=l)
     bind(l, thread.x)
 """
 

@@ -59,8 +59,8 @@ class Tiles:
         )
         return made, substitute(self.prefix.term_at(place), here)
 
-    def before(self, name: str, total: Equation) -> Equation:
-        """What the tiles before have come to."""
+    def ahead(self, name: str, total: Equation) -> Equation:
+        """What the tiles ahead have come to."""
         frame = self.frame(name)
         word = f"{self.prefix.k.index}o"
         ko = Range(Names(self.taken, name).of(word), frame[-1].extent, word)
@@ -75,14 +75,14 @@ class Tiles:
             conditions=(Condition((var(frame[-1].name) - var(ko.name)) * (1 if self.prefix.forward else -1) - 1),),
         )
 
-    def combined(self, before: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
-        """The prefix of the tiles before combined with that inside of the tile, and the point that it is."""
+    def combined(self, ahead: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
+        """The prefix of the tiles ahead combined with that inside of the tile, and the point that it is."""
         whole, frame = self.prefix.equation, self.frame(self.prefix.equation.target)
         loops = (*frame, self.inside(whole.target))
         here, index = self._outer(frame), tuple(var(r.name) for r in loops)
         place = self._place(index[-2], index[-1])
         dtype, values = whole.value.dtype, here | {self.prefix.i.name: place}
-        parts = (Load(before, index[:-1], dtype), Load(local, index, dtype))
+        parts = (Load(ahead, index[:-1], dtype), Load(local, index, dtype))
         new = replace(
             whole,
             index=substitute(whole.index, values),

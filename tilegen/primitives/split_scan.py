@@ -1,4 +1,4 @@
-"""split_scan(y, 32) -> total, local, before"""
+"""split_scan(y, 32) -> total, local, ahead"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SplitScan:
           for k < N
             y[i] += x[k]  if k <= i
     steps:
-        split_scan(y, 4) -> total, part, before
+        split_scan(y, 4) -> total, part, ahead
     after:
         for total.io < (N + 3)/4
           total[total.io] = 0
@@ -39,15 +39,15 @@ class SplitScan:
             part[part.io, part.ii] = 0
             for part.ki < 4
               part[part.io, part.ii] += x[part.io*4 + part.ki]  if part.ki <= part.ii and part.io*4 + part.ki < N
-        for before.io < (N + 3)/4
-          before[before.io] = 0
-          for before.ko < (N + 3)/4
-            before[before.io] += total[before.ko]  if before.ko < before.io
+        for ahead.io < (N + 3)/4
+          ahead[ahead.io] = 0
+          for ahead.ko < (N + 3)/4
+            ahead[ahead.io] += total[ahead.ko]  if ahead.ko < ahead.io
         for y.io < (N + 3)/4
           for y.ii < 4
-            y[y.io*4 + y.ii] = before[y.io] + part[y.io, y.ii]  if y.io*4 + y.ii < N
+            y[y.io*4 + y.ii] = ahead[y.io] + part[y.io, y.ii]  if y.io*4 + y.ii < N
 
-    `part` and `before` are running reductions again, to be made by scan, by split_scan once more, or as they stand
+    `part` and `ahead` are running reductions again, to be made by scan, by split_scan once more, or as they stand
     where tiles are few; scan(part, along=total) reads the prefixes while the total runs. All of it can go in one
     launch, tile by tile, or in several. Terms are combined in another order than the kernel's text has, as by rfactor.
     """
@@ -56,19 +56,19 @@ class SplitScan:
     size: int
     total: NewName
     local: NewName
-    before: NewName
+    ahead: NewName
 
     def apply(self, tree: Tree) -> Tree:
         prefix = prefix_of(tree, self.prefix)
         old = need_nest(tree, prefix.equation, "split_scan")
         if self.size < 2:
             raise StepError(f"a tile has at least two elements, not {self.size}")
-        need_fresh(tree, (self.total, self.local, self.before), gone=loop_names(replace(tree, body=(old,))))
+        need_fresh(tree, (self.total, self.local, self.ahead), gone=loop_names(replace(tree, body=(old,))))
         tiles = Tiles(prefix, self.size, fresh_names(tree, self.prefix, old).taken)
         total, term = tiles.reduced(self.total, tiles.frame(self.total))
         frame = tiles.frame(self.local)
         local, other = tiles.reduced(self.local, frame, tiles.inside(self.local))
-        before = tiles.before(self.before, total)
-        new, point = tiles.combined(before.target, local.target)
+        ahead = tiles.ahead(self.ahead, total)
+        new, point = tiles.combined(ahead.target, local.target)
         made = Regrouped(self.prefix, point, ((self.total, term), (self.local, other)))
-        return regroup(tree, made, old, (total, local, before), new)
+        return regroup(tree, made, old, (total, local, ahead), new)
