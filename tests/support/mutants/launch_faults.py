@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants import warp_faults
-from tests.support.mutants.places import nodes, put
+from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.row_digits import count_rows
@@ -26,14 +26,8 @@ from tilegen.lowering.program import (
 )
 
 
-def _edits(launch, change):
-    for path, node in nodes(launch.body):
-        for new in change(node):
-            yield replace(launch, body=put(launch.body, path, new))
-
-
 def barrier_dropped(launch):
-    return _edits(launch, lambda n: [()] if isinstance(n, Barrier) else [])
+    return each(launch, Barrier, lambda n: [()])
 
 
 def barrier_moved(launch):
@@ -67,37 +61,30 @@ def barrier_under_a_test(launch):
     """Only the first half of the threads reach it."""
     names = [name for name, kind, _ in launch.coordinates if kind.startswith("thread")]
     tests = [(Condition(const(0) - var(name)),) for name in names[:1]]
-    return _edits(launch, lambda n: [(If(t, (n,)),) for t in tests] if isinstance(n, Barrier) else [])
+    return each(launch, Barrier, lambda n: [(If(t, (n,)),) for t in tests])
 
 
-def copies_not_waited_for(launch):
-    def change(node):
-        if isinstance(node, Barrier) and node.wait is not None:
-            yield (replace(node, wait=None),)
-            yield (replace(node, wait=node.wait + 1),)
-
-    return _edits(launch, change)
+@of(Barrier)
+def copies_not_waited_for(node, launch):
+    if node.wait is not None:
+        yield (replace(node, wait=None),)
+        yield (replace(node, wait=node.wait + 1),)
 
 
-def bound_off_by_one(launch):
-    def change(node):
-        if isinstance(node, For):
-            yield (replace(node, extent=node.extent + 1),)
-            yield (replace(node, extent=node.extent - 1),)
-
-    return _edits(launch, change)
+@of(For)
+def bound_off_by_one(node, launch):
+    yield (replace(node, extent=node.extent + 1),)
+    yield (replace(node, extent=node.extent - 1),)
 
 
-def tail_guard_gone(launch):
-    def change(node):
-        if isinstance(node, If) and not node.flag:
-            if not node.orelse and not any(isinstance(v, Barrier) for v in walk(node.body)):
-                yield node.body
-            if len(node.test) > 1:
-                for n in range(len(node.test)):
-                    yield (replace(node, test=(*node.test[:n], *node.test[n + 1 :])),)
-
-    return _edits(launch, change)
+@of(If)
+def tail_guard_gone(node, launch):
+    if not node.flag:
+        if not node.orelse and not any(isinstance(v, Barrier) for v in walk(node.body)):
+            yield node.body
+        if len(node.test) > 1:
+            for n in range(len(node.test)):
+                yield (replace(node, test=(*node.test[:n], *node.test[n + 1 :])),)
 
 
 def guard_off_by_one(launch):
@@ -107,7 +94,7 @@ def guard_off_by_one(launch):
                 moved = c._replace(value=c.value + step)
                 yield (replace(node, test=(*node.test[:n], moved, *node.test[n + 1 :])),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 LEAVES = (Stmt, VectorCopy, VectorLoad, VectorStore)
@@ -124,7 +111,7 @@ def _indexes(launch, spaces, step):
                 new = replace(access, index=index)
                 yield (rewrite(node, lambda v, a=access, new=new: new if v == a else v),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def wrong_shared_index(launch):
@@ -148,27 +135,22 @@ def vector_misaligned(launch):
                 index = (*access.index[:d], access.index[d] + 1, *access.index[d + 1 :])
                 yield (replace(node, **{name: replace(access, index=index)}),)
 
-    yield from _edits(launch, change)
+    yield from edited(launch, change)
     for n in range(len(launch.requires)):
         yield replace(launch, requires=(*launch.requires[:n], *launch.requires[n + 1 :]))
     for name in launch.alignment:
         yield replace(launch, alignment={k: v for k, v in launch.alignment.items() if k != name})
 
 
-def stale_buffer(launch):
+@of(LEAVES)
+def stale_buffer(node, launch):
     """Another of the copies that a pipeline keeps of a buffer."""
-
-    def change(node):
-        if not isinstance(node, LEAVES):
-            return
-        for access in dict.fromkeys(v for v in walk(node) if isinstance(v, Access | Load)):
-            for d, index in enumerate(access.index):
-                if len(index.terms) == 1 and isinstance(atom := index.terms[0][0], Mod):
-                    other = Affine(((Mod(atom.arg + 1, atom.by), 1),))
-                    new = replace(access, index=(*access.index[:d], other, *access.index[d + 1 :]))
-                    yield (rewrite(node, lambda v, a=access, new=new: new if v == a else v),)
-
-    return _edits(launch, change)
+    for access in dict.fromkeys(v for v in walk(node) if isinstance(v, Access | Load)):
+        for d, index in enumerate(access.index):
+            if len(index.terms) == 1 and isinstance(atom := index.terms[0][0], Mod):
+                other = Affine(((Mod(atom.arg + 1, atom.by), 1),))
+                new = replace(access, index=(*access.index[:d], other, *access.index[d + 1 :]))
+                yield (rewrite(node, lambda v, a=access, new=new: new if v == a else v),)
 
 
 def narrowed_offset(launch):
@@ -179,7 +161,7 @@ def narrowed_offset(launch):
             larger = c._replace(value=c.value * 2**12)
             yield (replace(node, test=(*node.test[:n], larger, *node.test[n + 1 :])),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def wrong_exchange(launch):
@@ -198,7 +180,7 @@ def wrong_exchange(launch):
         if isinstance(node, VectorCopy) and node.inside is not None:
             yield (replace(node, inside=None),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def wrong_pad(launch):
@@ -219,15 +201,15 @@ def wrong_swizzle(launch):
 
 
 def missing_initialisation(launch):
-    yield from _edits(
+    yield from edited(
         launch,
         lambda n: [(replace(n, start=None),)] if isinstance(n, Declare) and n.start is not None else [],
     )
-    yield from _edits(launch, lambda n: [()] if isinstance(n, Stmt) and n.name.endswith(".init") else [])
+    yield from edited(launch, lambda n: [()] if isinstance(n, Stmt) and n.name.endswith(".init") else [])
 
 
 def doubled_reduction(launch):
-    return _edits(launch, lambda n: [(n, n)] if isinstance(n, Stmt) and n.reduce else [])
+    return edited(launch, lambda n: [(n, n)] if isinstance(n, Stmt) and n.reduce else [])
 
 
 def plain_update(launch):
@@ -239,7 +221,7 @@ def plain_update(launch):
         if isinstance(node, VectorStore) and node.update:
             yield (replace(node, update=""),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def store_back_missing(launch):
@@ -250,7 +232,7 @@ def store_back_missing(launch):
         if isinstance(node, Stmt | VectorStore | VectorCopy) and target.buffer in outputs:
             yield ()
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def swapped(launch):
@@ -279,7 +261,7 @@ def wrong_call(launch):
             if function.name != node.function and len(function.parameters) == len(node.arguments):
                 yield (replace(node, function=function.name),)
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
 def copy_too_small(launch):
@@ -315,16 +297,13 @@ def wrong_coordinate(launch):
             yield replace(launch, grid=tuple(_one_less(g) if a == axis else g for a, g in enumerate(launch.grid)))
 
 
-def roles_swapped(launch):
+@of(If)
+def roles_swapped(node, launch):
     """Each role's work under the other's test; one role that nobody has."""
-
-    def change(node):
-        if isinstance(node, If) and node.roles and node.orelse:
-            yield (replace(node, body=node.orelse, orelse=node.body),)
-            yield (replace(node, orelse=()),)
-            yield (*node.body, *node.orelse)
-
-    return _edits(launch, change)
+    if node.roles and node.orelse:
+        yield (replace(node, body=node.orelse, orelse=node.body),)
+        yield (replace(node, orelse=()),)
+        yield (*node.body, *node.orelse)
 
 
 FAULTS = {

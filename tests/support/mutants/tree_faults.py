@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tests.support.mutants import warp_faults
-from tests.support.mutants.places import nodes, put
+from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
 from tilegen.ir.row_digits import count_rows
@@ -14,29 +14,25 @@ from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import loads, loops, rewrite, stmts, walk
 
 
-def _edits(tree, change):
-    """The trees that `change(node)` makes: it gives tuples of nodes to stand in place of a node."""
-    for path, node in nodes(tree.body):
-        for new in change(node):
-            yield replace(tree, body=put(tree.body, path, new))
-
-
 def _statements(tree, change):
     """The trees that `change(stmt)` makes: it gives statements to stand in place of one."""
-    return _edits(tree, lambda node: [(s,) for s in change(node)] if isinstance(node, Stmt) else [])
+    return each(tree, Stmt, lambda node: [(s,) for s in change(node)])
+
+
+def of_statements(change):
+    """The same as a kind of fault, a function of a tree."""
+    return of(Stmt)(lambda stmt, tree: [(s,) for s in change(stmt, tree)])
 
 
 def _has_copy(loop):
     return any(s.is_copy for s in stmts(loop))
 
 
-def bound_off_by_one(tree):
-    def change(node):
-        if isinstance(node, Loop) and not _has_copy(node):
-            yield (replace(node, extent=node.extent + 1),)
-            yield (replace(node, extent=node.extent - 1),)
-
-    return _edits(tree, change)
+@of(Loop)
+def bound_off_by_one(node, tree):
+    if not _has_copy(node):
+        yield (replace(node, extent=node.extent + 1),)
+        yield (replace(node, extent=node.extent - 1),)
 
 
 def copy_too_small(tree):
@@ -44,7 +40,7 @@ def copy_too_small(tree):
         if isinstance(node, Loop) and all(s.is_copy for s in stmts(node)):
             yield (replace(node, extent=node.extent - 1),)
 
-    yield from _edits(tree, change)
+    yield from edited(tree, change)
     for n, b in enumerate(tree.buffers):
         if b.space != "global":
             for d in range(len(b.shape)):
@@ -52,22 +48,18 @@ def copy_too_small(tree):
                 yield replace(tree, buffers=(*tree.buffers[:n], replace(b, shape=shape), *tree.buffers[n + 1 :]))
 
 
-def tail_guard_gone(tree):
-    def change(stmt):
-        for n in range(len(stmt.guard)):
-            yield replace(stmt, guard=(*stmt.guard[:n], *stmt.guard[n + 1 :]))
-
-    return _statements(tree, change)
+@of_statements
+def tail_guard_gone(stmt, tree):
+    for n in range(len(stmt.guard)):
+        yield replace(stmt, guard=(*stmt.guard[:n], *stmt.guard[n + 1 :]))
 
 
-def guard_off_by_one(tree):
-    def change(stmt):
-        for n, c in enumerate(stmt.guard):
-            for step in (1, -1):
-                moved = c._replace(value=c.value + step)
-                yield replace(stmt, guard=(*stmt.guard[:n], moved, *stmt.guard[n + 1 :]))
-
-    return _statements(tree, change)
+@of_statements
+def guard_off_by_one(stmt, tree):
+    for n, c in enumerate(stmt.guard):
+        for step in (1, -1):
+            moved = c._replace(value=c.value + step)
+            yield replace(stmt, guard=(*stmt.guard[:n], moved, *stmt.guard[n + 1 :]))
 
 
 def _indexes(tree, spaces, change):
@@ -105,7 +97,7 @@ def wrong_global_index(tree):
 
 def missing_initialisation(tree):
     gone = {b.name for b in tree.buffers if b.role == "copy"}
-    return _edits(
+    return edited(
         tree,
         lambda n: [()] if isinstance(n, Stmt) and (n.name.endswith(".init") or n.target.buffer in gone and n.is_copy)
         else [],
@@ -114,11 +106,11 @@ def missing_initialisation(tree):
 
 def store_back_missing(tree):
     gone = {b.name for b in tree.buffers if b.role in ("output", "intermediate")}
-    return _edits(tree, lambda n: [()] if isinstance(n, Stmt) and n.is_copy and n.target.buffer in gone else [])
+    return edited(tree, lambda n: [()] if isinstance(n, Stmt) and n.is_copy and n.target.buffer in gone else [])
 
 
 def doubled_reduction(tree):
-    return _edits(tree, lambda n: [(n, n)] if any(s.reduce for s in stmts((n,))) else [])
+    return edited(tree, lambda n: [(n, n)] if any(s.reduce for s in stmts((n,))) else [])
 
 
 def register_element_shared(tree):
@@ -152,7 +144,7 @@ def vector_misaligned(tree):
         elif node.kind == "serial" and node.extent.is_const and node.extent.const in (2, 4):
             yield (replace(node, kind="vector"),)
 
-    return _edits(tree, shift)
+    return edited(tree, shift)
 
 
 def stale_buffer(tree):
@@ -190,31 +182,26 @@ def parallel_reduction(tree):
         if isinstance(node, Loop) and node.kind in ("serial", "unrolled") and any(s.reduce for s in stmts(node)):
             yield (replace(node, kind=free),)
 
-    return _edits(tree, change)
+    return edited(tree, change)
 
 
-def wrong_value(tree):
-    def change(stmt):
-        if isinstance(stmt.value, Op) and len(stmt.value.args) == 2:
-            other = "-" if stmt.value.name != "-" else "+"
-            yield replace(stmt, value=replace(stmt.value, name=other))
-        if hasattr(stmt.value, "value") and isinstance(stmt.value.value, int | float):
-            yield replace(stmt, value=replace(stmt.value, value=stmt.value.value + 1))
-        if stmt.reduce in ("sum", "argmin"):
-            yield replace(stmt, reduce={"sum": "max", "argmin": "argmax"}[stmt.reduce])
-
-    return _statements(tree, change)
+@of_statements
+def wrong_value(stmt, tree):
+    if isinstance(stmt.value, Op) and len(stmt.value.args) == 2:
+        other = "-" if stmt.value.name != "-" else "+"
+        yield replace(stmt, value=replace(stmt.value, name=other))
+    if hasattr(stmt.value, "value") and isinstance(stmt.value.value, int | float):
+        yield replace(stmt, value=replace(stmt.value, value=stmt.value.value + 1))
+    if stmt.reduce in ("sum", "argmin"):
+        yield replace(stmt, reduce={"sum": "max", "argmin": "argmax"}[stmt.reduce])
 
 
-def wrong_fallback(tree):
+@of_statements
+def wrong_fallback(stmt, tree):
     """A copy that holds another value for what is outside of the tensor."""
-
-    def change(stmt):
-        for load in dict.fromkeys(load for load in loads(stmt) if stmt.is_copy and load.fallback):
-            other = replace(load, fallback=replace(load.fallback, value=load.fallback.value + 1))
-            yield rewrite(stmt, lambda value, load=load, other=other: other if value == load else value)
-
-    return _statements(tree, change)
+    for load in dict.fromkeys(load for load in loads(stmt) if stmt.is_copy and load.fallback):
+        other = replace(load, fallback=replace(load.fallback, value=load.fallback.value + 1))
+        yield rewrite(stmt, lambda value, load=load, other=other: other if value == load else value)
 
 
 def put_right_in_part(tree):
@@ -231,7 +218,7 @@ def put_right_in_part(tree):
             right = replace(stmt, guard=(*stmt.guard, Condition(var(name) - 1)))
             yield stmt, replace(stmt, value=source, element=element, guard=guard), right
 
-    return _edits(tree, lambda node: change(node) if isinstance(node, Stmt) else [])
+    return edited(tree, lambda node: change(node) if isinstance(node, Stmt) else [])
 
 
 def _is_fill(stmt):
@@ -279,7 +266,7 @@ def roles_swapped(tree):
                 yield (_with_tests(loop, {mine: other}),)
             yield (_with_tests(loop, {tests[0]: tests[1], tests[1]: tests[0]}),)
 
-    return _edits(tree, change)
+    return edited(tree, change)
 
 
 def _tests_of(role, loop, roles):

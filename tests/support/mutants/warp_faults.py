@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.places import nodes, put
+from tests.support.mutants.places import each, edited, nodes, of, put
 from tests.support.stock import instructions
 from tilegen.ir.affine import const, var
 from tilegen.ir.fragments import registers_of
@@ -72,14 +72,8 @@ TREE_FAULTS = {
 # -- lowered programs
 
 
-def _edits(launch, change):
-    for path, node in nodes(launch.body):
-        for new in change(node):
-            yield replace(launch, body=put(launch.body, path, new))
-
-
 def _leaves(launch, change):
-    return _edits(
+    return edited(
         launch, lambda n: change(n) if isinstance(n, Stmt | Perform | VectorCopy | VectorLoad | VectorStore) else []
     )
 
@@ -153,31 +147,26 @@ def wrong_row(launch):
                             ),
                         )
 
-    return _edits(launch, change)
+    return edited(launch, change)
 
 
-def operands_swapped(launch):
-    def change(node):
-        if isinstance(node, Perform):
-            for n in range(len(node.operands) - 1):
-                turned = [*node.operands]
-                turned[n : n + 2] = turned[n : n + 2][::-1]
-                yield (replace(node, operands=tuple(turned)),)
-
-    return _edits(launch, change)
+@of(Perform)
+def operands_swapped(node, launch):
+    for n in range(len(node.operands) - 1):
+        turned = [*node.operands]
+        turned[n : n + 2] = turned[n : n + 2][::-1]
+        yield (replace(node, operands=tuple(turned)),)
 
 
 def instruction_dropped(launch):
-    return _edits(launch, lambda n: [()] if isinstance(n, Perform) else [])
+    return each(launch, Perform, lambda n: [()])
 
 
-def instruction_repeated(launch):
-    def change(node):
-        if isinstance(node, Perform) and not node.instruction.is_copy:
-            yield (node, node)
-            yield (For("again", const(2), (node,)),)
-
-    return _edits(launch, change)
+@of(Perform)
+def instruction_repeated(node, launch):
+    if not node.instruction.is_copy:
+        yield (node, node)
+        yield (For("again", const(2), (node,)),)
 
 
 LAUNCH_FAULTS = {
