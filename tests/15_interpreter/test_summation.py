@@ -5,8 +5,7 @@ import pytest
 
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
 from tests.support.stock import instructions
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
+from tests.support.written import tree_from
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
@@ -14,7 +13,6 @@ from tilegen.interpreter.summation import sum_bound
 from tilegen.ir.instructions import Instruction, SharedMatrix, Summation
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
 from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
-from tilegen.schedule import apply
 
 ROUNDING = {  # but for those of 8 columns, of which no tile here has so few
     name: each for name, each in instructions().items() if each.summations and not name.startswith("wgmma_m64n8k")
@@ -49,8 +47,7 @@ schedule s for product:
 {loaded_factors(instruction, "PQ" if first else "AB")}
     tensorize(i, j, k, by={instruction.name})
 """
-    module = parse(Source("product.tg", text))
-    return apply(build(module.kernels["product"]), module.schedules[0], {}, {}, stock_instructions).tree
+    return tree_from(text)
 
 
 def loaded_factors(instruction: Instruction, names: str) -> str:

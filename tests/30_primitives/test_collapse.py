@@ -1,11 +1,9 @@
 """collapse of loops of any extent, and what becomes of sums that the two loops' places make up."""
 
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
+from tests.support.written import tree_from
 from tilegen.ir.affine import var
 from tilegen.ir.ranges import rejoin
 from tilegen.ir.walk import loops, stmts
-from tilegen.schedule import apply
 
 ROWS = """
 kernel rows(X: f32[12*B]) -> Y: f32[B, 12]:
@@ -28,25 +26,19 @@ schedule inner for rows():
 """
 
 
-def schedule_rows(name):
-    module = parse(Source("rows.tg", ROWS))
-    schedule = next(s for s in module.schedules if s.name == name)
-    return apply(build(module.kernels["rows"], {}), schedule, {}).tree
-
-
 def test_the_outer_loop_may_have_any_extent():
-    tree = schedule_rows("flat")
+    tree = tree_from(ROWS, "flat")
     assert [str(loop.extent) for loop in loops(tree.body)] == ["B*12"]
 
 
 def test_a_quotient_and_its_remainder_are_their_number_again():
     for name in ("flat", "tiles"):
-        (stmt,) = stmts(schedule_rows(name).body)
+        (stmt,) = stmts(tree_from(ROWS, name).body)
         assert str(stmt.value.index[0]) == "q"
 
 
 def test_the_new_loop_may_have_the_name_of_the_inner_one():
-    (loop,) = loops(schedule_rows("inner").body)
+    (loop,) = loops(tree_from(ROWS, "inner").body)
     assert (loop.name, str(loop.extent)) == ("ji", "B*12")
 
 

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
-from tilegen.frontend.stock import standard_steps
 from tilegen.interpreter import reference, run
 from tilegen.ir.walk import stmts
 from tilegen.lowering import lower
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 STEPS = {
     "contiguous": "tile({k}, 5) -> kp, ki\n    rfactor({t}, kp) -> part",
@@ -49,14 +46,13 @@ def schedule_line(reduce, steps):
     text += f"\nschedule s for line():\n    {steps.format(k='k', i='i', t='y')}\n"
     if arg and "cache_shared" in steps:
         text += "    cache_shared(part.best, at=i)\n"
-    module = parse(Source("line.tg", text))
-    return apply(build(module.kernels["line"]), module.schedules[0])
+    return tree_from(text)
 
 
 @pytest.mark.parametrize("how", sorted(STEPS))
 @pytest.mark.parametrize("reduce", ["sum", "prod", "max", "min", "argmax", "argmin"])
 def test_parts_compute_the_reduction(reduce, how):
-    tree = schedule_line(reduce, STEPS[how]).tree
+    tree = schedule_line(reduce, STEPS[how])
     for n, k in ((1, 1), (3, 17), (4, 40)):
         x = np.random.default_rng(k).integers(-2, 3, (n, k)).astype(np.float32)
         sizes, arrays = {"N": n, "K": k}, {"X": x}
@@ -67,7 +63,7 @@ def test_parts_compute_the_reduction(reduce, how):
 
 def test_the_first_of_equals_wins_whatever_part_it_is_in():
     """In strided parts, part 0 meets index 4 and part 1 index 1: the parts come in the wrong order."""
-    tree = schedule_line("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"])
     x = np.zeros((1, 9), np.float32)
     x[0, [1, 4]] = 1
     assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [1]
@@ -75,20 +71,20 @@ def test_the_first_of_equals_wins_whatever_part_it_is_in():
 
 def test_nothing_is_better_than_the_start():
     """Where no value is better than what a reduction starts with, the index is the start's, as without parts."""
-    tree = schedule_line("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"])
     x = np.full((1, 9), -np.inf, np.float32)
     assert run(tree, {"N": 1, "K": 9}, {"X": x})["y"] == [0]
 
 
 def test_the_text_lets_the_lower_index_of_equals_win():
-    tree = schedule_line("argmax", STEPS["strided"]).tree
+    tree = schedule_line("argmax", STEPS["strided"])
     for language in ("cuda", "opencl"):
         assert "|| (candidate == y_best[i] && index < y[i])" in emit(lower(tree), language)
 
 
 def test_what_combines_parts_may_come_in_any_order():
     steps = STEPS["strided"] + "\n    tile(y.kp, 2) -> a, b\n    reassociate(y)\n    order(b, a)"
-    tree = schedule_line("argmin", steps).tree
+    tree = schedule_line("argmin", steps)
     x = np.random.default_rng(0).integers(-1, 2, (5, 23)).astype(np.float32)
     assert np.array_equal(
         run(tree, {"N": 5, "K": 23}, {"X": x})["y"], reference(tree.kernel, {"N": 5, "K": 23}, {"X": x})["y"].value
@@ -112,8 +108,7 @@ schedule s for centre():
     reduce_block(m, b, w, l) -> warps, lanes
     bind_warps(b, w, l)
 """
-    module = parse(Source("centre.tg", text))
-    tree = apply(build(module.kernels["centre"]), module.schedules[0], defines=standard_steps()).tree
+    tree = tree_from(text)
     (block,) = tree.body
     assert [{s.name for s in stmts(row)} & {"lanes", "warps", "m", "Y"} for row in block.body if row.name == "r"] == [
         {"lanes"},

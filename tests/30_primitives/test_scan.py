@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from tests.support.enumeration.runs import verdict
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
+from tests.support.written import tree_from
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 STEPS = {
     "as written": "pass",
@@ -29,8 +27,7 @@ LINE = "kernel line(x: f32[N]) -> y: f32[N]:\n    y[i] = {}[k {} i](x[k])\n"
 
 def scheduled(text, steps):
     name = text.split("(", 1)[0].removeprefix("kernel ")
-    module = parse(Source("scan.tg", f"{text}\nschedule s for {name}():\n    {steps}\n"))
-    return apply(build(module.kernels[name]), module.schedules[0]).tree
+    return tree_from(f"{text}\nschedule s for {name}():\n    {steps}\n")
 
 
 def check(tree, sizes, inputs):

@@ -1,11 +1,9 @@
 """Guards that were once lost on the way to the text."""
 
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.lowering import lower
 from tilegen.proof import demand, prove
-from tilegen.schedule import apply
 
 TEXT = """
 kernel product(A: f32[N, P], B: f32[M, P]) -> C: f32[N, M]:
@@ -27,10 +25,9 @@ schedule s for product():
 
 def test_start_of_a_register_does_not_free_a_vector_copy_beside_it():
     """The two share a test; the start needs none, but the copy does."""
-    module = parse(Source("product.tg", TEXT))
-    kernel = build(module.kernels["product"])
-    proof = prove(kernel, lower(apply(kernel, module.schedules[0]).tree))
-    demand(proof, kernel.name)
+    tree = tree_from(TEXT)
+    proof = prove(tree.kernel, lower(tree))
+    demand(proof, tree.kernel.name)
     assert proof.verdict == "proved"
 
 
@@ -49,8 +46,7 @@ schedule s for two():
 
 def test_a_thread_loop_shorter_than_the_block_is_tested_for():
     """The name of such a loop runs over all threads of its axis in the text."""
-    module = parse(Source("two.tg", NARROW))
-    kernel = build(module.kernels["two"])
-    launches = lower(apply(kernel, module.schedules[0]).tree)
+    tree = tree_from(NARROW)
+    launches = lower(tree)
     assert "if (B_j < 32)\n" in emit(launches, "cuda")
-    assert prove(kernel, launches).verdict == "proved"
+    assert prove(tree.kernel, launches).verdict == "proved"

@@ -7,15 +7,13 @@ import pytest
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep, Source
-from tilegen.frontend import build, parse
+from tilegen.errors import IllegalStep
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, Combine, If
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 # The maximum stays in a register of each lane.
 SOFTMAX = """
@@ -281,11 +279,11 @@ def test_a_reduction_that_goes_on_inside_the_lanes_needs_permission(permitted):
     """The lanes exchange a term in each iteration of r: an order that no nest of the two loops has."""
     kernel = "kernel both(X: f32[M, 4, 3]) -> out: f32[M]:\n    out[i] = max[s, r](X[i, s, r])\n"
     steps = ["reassociate(out)"] * permitted + ["bind(s, thread.x)"]
-    module = parse(Source("both.tg", kernel + "\nschedule s for both():\n    " + "\n    ".join(steps) + "\n"))
+    text = kernel + "\nschedule s for both():\n    " + "\n    ".join(steps) + "\n"
     if not permitted:
         with pytest.raises(IllegalStep, match="cannot run at once as thread.x"):
-            apply(build(module.kernels["both"]), module.schedules[0])
+            tree_from(text)
         return
-    tree = apply(build(module.kernels["both"]), module.schedules[0]).tree
+    tree = tree_from(text)
     proof = prove(tree.kernel, lower(tree), tree.reassociated)
     assert proof.verdict == "proved", proof.violation

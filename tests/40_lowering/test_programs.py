@@ -4,17 +4,14 @@ import pytest
 
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
-from tests.support.stock import modules, schedule_stock
+from tests.support.stock import schedule_stock
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, Flag, If, VectorCopy, VectorLoad
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 ROWS = """
 kernel rows(X: f32[M, N]) -> out: f32[M, N]:
@@ -42,9 +39,7 @@ schedule s for add():
 
 
 def launch_of(text, values=()):
-    module = parse(Source("test.tg", text))
-    (schedule,) = module.schedules
-    (launch,) = lower(apply(build(module.kernels[schedule.kernel], dict(values)), schedule).tree)
+    (launch,) = lower(tree_from(text, **dict(values)))
     return launch
 
 
@@ -150,8 +145,7 @@ schedule s for gemm():
 @pytest.mark.parametrize("sizes", [(6, 4, 2), (7, 9, 3), (13, 5, 4), (24, 8, 2)])
 def test_blocks_in_groups_run_down_the_columns(sizes):
     """The hardware starts blocks with x fastest: all rows of a group, then the next column, then the next group."""
-    module, steps = parse(Source("test.tg", GROUPED)), {d.word: d for d in modules()["std"].defines}
-    tree = apply(build(module.kernels["gemm"]), module.schedules[0], {}, steps).tree
+    tree = tree_from(GROUPED)
     (launch,) = launches = lower(tree)
     at = dict(zip("MNK", sizes, strict=True))
     tiles = -(-at["M"] // 2)

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 THREE = """
 kernel three(a: i32[N], b: i32[N, 4]) -> c: i32[N], d: i32[N], e: i32[N]:
@@ -60,17 +58,16 @@ def scheduled(case):
     text, steps = CASES[case]
     name = text.split("(")[0].split()[1]
     body = "".join(f"    {step}\n" for step in steps)
-    module = parse(Source("roles.tg", f"{text}\nschedule s for {name}():\n{body}"))
-    return apply(build(module.kernels[name]), module.schedules[0])
+    return tree_from(f"{text}\nschedule s for {name}():\n{body}")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_roles_are_the_kernel(case):
-    found = scheduled(case)
-    kernel = found.kernel
+    tree = scheduled(case)
+    kernel = tree.kernel
     rng = np.random.default_rng(0)
     for version in ({}, {"whole": True}):
-        assert prove(kernel, lower(found.tree, **version), found.tree.reassociated).verdict == "proved"
+        assert prove(kernel, lower(tree, **version), tree.reassociated).verdict == "proved"
     for sizes in SIZES:
         here = {size: sizes[size] for size in kernel.sizes}
         arrays = {
@@ -78,14 +75,14 @@ def test_roles_are_the_kernel(case):
             for t in kernel.tensors
             if t.role == "input"
         }
-        got = run(found.tree, here, arrays)
+        got = run(tree, here, arrays)
         for name, expected in reference(kernel, here, arrays).items():
             np.testing.assert_array_equal(got[name], expected.value)
-        assert faults(lower(found.tree), found.tree, here) is None
+        assert faults(lower(tree), tree, here) is None
 
 
 def test_a_role_is_named_and_tested_once():
-    text = emit(lower(scheduled("three roles of threads").tree), "cuda")
+    text = emit(lower(scheduled("three roles of threads")), "cuda")
     assert text.count("t < 48)") == 1
     assert text.count("} else {") == 2
     assert text.count("t < 96)") == 1
@@ -96,7 +93,7 @@ def test_a_role_is_named_and_tested_once():
 
 
 def test_what_begins_with_a_warp_leaves_threads_idle():
-    launch = lower(scheduled("each in warps of its own").tree)[0]
+    launch = lower(scheduled("each in warps of its own"))[0]
     assert launch.block == (64 + 64 + 48, 1, 1)
     text = emit((launch,), "cuda")
     assert "t >= 64" in text

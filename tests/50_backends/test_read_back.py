@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.cover import each_stock_schedule
 from tests.support.reader.readback import difference
-from tests.support.stock import lower_stock, modules, schedule_stock
+from tests.support.stock import lower_stock, schedule_stock
 from tests.support.tensor_core_kernels import LOADED
 from tests.support.warpgroup_kernels import product
 from tests.support.written import tree_from
@@ -16,7 +16,6 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.written import tree_of
 from tilegen.lowering import lower
-from tilegen.schedule import apply
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tg"))
 HALVES = """
@@ -79,8 +78,7 @@ schedule s for blur():
 
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
 def test_copies_with_zeros_outside(language):
-    module = parse(Source("blur.tg", ZEROS))
-    launches = lower(apply(build(module.kernels["blur"]), module.schedules[0]).tree)
+    launches = lower(tree_from(ZEROS))
     text = emit(launches, language)
     assert difference(text, launches, language) is None
     for one, other in ((" - 1 < N", " - 2 < N"), ("i >= 1", "i >= 2"), ("i < N + 1", "i < N + 2"), ("[2]", "[1]")):
@@ -100,10 +98,7 @@ def test_examples_without_a_schedule(path, language):
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_vectors_of_halves(width, language):
     """CUDA has no vectors of them: arrays, moved as one integer."""
-    module = parse(Source("halves.tg", HALVES))
-    defines = {d.word: d for d in modules()["std"].defines}
-    tree = apply(build(module.kernels["halves"]), module.schedules[0], {"W": width}, defines).tree
-    assert wrong(tree, language) is None
+    assert wrong(tree_from(HALVES, parameters={"W": width}), language) is None
 
 
 @pytest.mark.parametrize(
@@ -158,8 +153,7 @@ EXCHANGES = {
 
 @pytest.mark.parametrize("language", EXCHANGES)
 def test_lanes_that_combine(language):
-    module = parse(Source("rows.tg", LANES))
-    launches = lower(apply(build(module.kernels["rows"]), module.schedules[0]).tree)
+    launches = lower(tree_from(LANES))
     text = emit(launches, language)
     assert difference(text, launches, language) is None
     for old, new in EXCHANGES[language]:

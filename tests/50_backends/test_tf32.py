@@ -8,13 +8,12 @@ import pytest
 
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
 from tilegen.backends import nvrtc
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep, Source, StepError
-from tilegen.frontend import build, parse
-from tilegen.frontend.stock import stock_instructions
-from tilegen.ir.nodes import Const, Expr, Op, Tree
+from tilegen.errors import IllegalStep, StepError
+from tilegen.ir.nodes import Const, Expr, Op
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
@@ -22,7 +21,6 @@ from tilegen.lab.check import cases, check
 from tilegen.lowering import lower
 from tilegen.lowering.program import Perform
 from tilegen.proof import prove
-from tilegen.schedule import apply
 
 IN_THE_PRODUCT = """
 kernel gemm_tf32(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -121,21 +119,16 @@ TEXTS = {"product": IN_THE_PRODUCT, "equations": IN_EQUATIONS, "stored": STORED,
 FORMS = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 
 
-def scheduled(text: str) -> Tree:
-    module = parse(Source("tf32.tg", text))
-    return apply(build(module.kernels["gemm_tf32"]), module.schedules[0], {}, {}, stock_instructions).tree
-
-
 @FORMS
 def test_all_versions_are_proved(text: str) -> None:
-    tree = scheduled(text)
+    tree = tree_from(text)
     needing = [loop for launch in lower(tree) for loop in launch.needs]
     for loose in dict.fromkeys((frozenset[str](), frozenset(needing))):
         assert prove(tree.kernel, lower(tree, loose=loose), tree.reassociated).verdict == "proved"
 
 
 def test_the_proof_asks_what_is_rounded() -> None:
-    tree = scheduled(IN_THE_PRODUCT)
+    tree = tree_from(IN_THE_PRODUCT)
     (launch,) = lower(tree)
 
     def forget(value: object) -> object:
@@ -150,12 +143,12 @@ def test_the_proof_asks_what_is_rounded() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.nvrtc
 def test_it_compiles(text: str, arch: str) -> None:
-    compiled = nvrtc.compile_text(emit(lower(scheduled(text)), "cuda"), arch).resources.values()
-    assert [each.spills for each in compiled] == [0 for _ in lower(scheduled(text))]
+    compiled = nvrtc.compile_text(emit(lower(tree_from(text)), "cuda"), arch).resources.values()
+    assert [each.spills for each in compiled] == [0 for _ in lower(tree_from(text))]
 
 
 def passes_its_check(text: str, device: str) -> bool:
-    tree = scheduled(text)
+    tree = tree_from(text)
     sizes = [{"M": 64, "K": 48, "N": 96}, {"M": 37, "K": 21, "N": 50}]
     return bool(check(program(tree, engine(device)), cases(tree.kernel, sizes, tolerance_of(tree))))
 
@@ -173,20 +166,20 @@ def test_it_is_right_on_a_gpu(text: str) -> None:
 
 
 def test_each_fragment_is_rounded_where_the_product_says_so() -> None:
-    text = emit(lower(scheduled(IN_THE_PRODUCT)), "cuda")
+    text = emit(lower(tree_from(IN_THE_PRODUCT)), "cuda")
     assert "tf32_fragment<4>(A_shared_reg).values" in text
     assert "tf32_fragment<2>(B_shared_reg[fj]).values" in text
-    text = emit(lower(scheduled(IN_EQUATIONS)), "cuda")
+    text = emit(lower(tree_from(IN_EQUATIONS)), "cuda")
     assert "tf32_fragment" not in text
     assert "round_tf32(A_shared[" in text
-    text = emit(lower(scheduled(STORED)), "cuda")
+    text = emit(lower(tree_from(STORED)), "cuda")
     assert "round_tf32(" not in text[text.index("gemm_tf32_C(") :]
     assert "round_tf32(A[" in text
     assert "ldmatrix_b_tf32(Q_shared_reg" in text
 
 
 def test_nothing_is_left_to_do_where_the_product_cuts_off() -> None:
-    text = emit(lower(scheduled(CUT_OFF)), "cuda")
+    text = emit(lower(tree_from(CUT_OFF)), "cuda")
     assert "mma_m16n8k8_tf32_rz(C_reg" in text
     assert "cut_off_tf32" not in text
     assert "tf32_fragment" not in text
@@ -194,14 +187,14 @@ def test_nothing_is_left_to_do_where_the_product_cuts_off() -> None:
 
 @FORMS
 def test_the_text_reads_back_and_the_simulator_runs_it(text: str) -> None:
-    tree = scheduled(text)
+    tree = tree_from(text)
     launches = lower(tree)
     assert difference(emit(launches, "cuda"), launches, "cuda") is None
     assert not faults(launches, tree, {"M": 33, "N": 36, "K": 20})
 
 
 def test_a_text_that_forgets_to_round_does_not_read_back() -> None:
-    launches = lower(scheduled(IN_THE_PRODUCT))
+    launches = lower(tree_from(IN_THE_PRODUCT))
     text = emit(launches, "cuda")
     for old, new in (
         ("tf32_fragment<4>(A_shared_reg).values", "A_shared_reg"),
@@ -211,7 +204,7 @@ def test_a_text_that_forgets_to_round_does_not_read_back() -> None:
 
 
 def test_the_simulator_finds_what_is_not_rounded() -> None:
-    tree = scheduled(IN_THE_PRODUCT)
+    tree = tree_from(IN_THE_PRODUCT)
 
     def forget(value: object) -> object:
         return replace(value, rounded=value.rounded[1:]) if isinstance(value, Perform) else value
@@ -235,7 +228,7 @@ def test_the_simulator_finds_what_is_not_rounded() -> None:
 def test_nothing_is_rounded_silently(text: str, old: str, new: str, held: str, source: str) -> None:
     assert old in text
     with pytest.raises(IllegalStep) as caught:
-        scheduled(text.replace(old, new))
+        tree_from(text.replace(old, new))
     assert f"'mma_m16n8k8_tf32' takes tf32 values, and '{held}' has others" in str(caught.value)
     assert caught.value.witness == f"the values of '{source}' are not rounded to tf32"
 
@@ -243,21 +236,21 @@ def test_nothing_is_rounded_silently(text: str, old: str, new: str, held: str, s
 @pytest.mark.parametrize(("old", "new"), [("tf32_rz(A[i, k])", "A[i, k]"), ("tf32_rz(B[k, j])", "tf32(B[k, j])")])
 def test_nothing_is_cut_off_silently(old: str, new: str) -> None:
     with pytest.raises(StepError) as caught:
-        scheduled(CUT_OFF.replace(old, new))
+        tree_from(CUT_OFF.replace(old, new))
     assert "computes C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))" in str(caught.value)
 
 
 def test_numbers_that_were_cut_off_have_the_format() -> None:
-    assert scheduled(IN_EQUATIONS.replace("= tf32(B[k, j])", "= tf32_rz(B[k, j])"))
+    assert tree_from(IN_EQUATIONS.replace("= tf32(B[k, j])", "= tf32_rz(B[k, j])"))
 
 
 def test_constants_of_ten_fraction_bits_need_no_rounding() -> None:
-    assert scheduled(IN_EQUATIONS.replace("= tf32(B[k, j])", "= (tf32(B[k, j]) if k > 3 else 0.125)"))
+    assert tree_from(IN_EQUATIONS.replace("= tf32(B[k, j])", "= (tf32(B[k, j]) if k > 3 else 0.125)"))
 
 
 def test_a_stored_copy_has_rounded_values_alone() -> None:
     """What is beyond the tensor has to have the format, too, as the zeros of whole tiles have."""
-    tree = scheduled(STORED)
+    tree = tree_from(STORED)
 
     def spoil(value: object) -> object:
         match value:
@@ -275,7 +268,7 @@ def test_a_stored_copy_has_rounded_values_alone() -> None:
 
 
 def test_the_judge_looks_at_every_statement_that_writes() -> None:
-    tree = scheduled(IN_EQUATIONS)
+    tree = tree_from(IN_EQUATIONS)
 
     def spoil(value: object) -> object:
         match value:

@@ -1,11 +1,9 @@
 """What explain says of roles: who does what, and what that costs."""
 
 from tests.support.stock import schedule_stock
+from tests.support.written import ahead
 from tilegen.cli.explain_printing import role_lines
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
 from tilegen.lab.explain import explain_tree
-from tilegen.schedule import apply
 
 N = 2**20
 PAIR = """
@@ -26,10 +24,7 @@ def report(name, schedule, place=0):
 
 
 def pair(*steps):
-    text = PAIR + "".join(f"    {step}\n" for step in steps)
-    module = parse(Source("test.tg", text))
-    tree = apply(build(module.kernels["pair"]), module.schedules[0]).tree
-    return explain_tree(tree, {"N": 1200}, compiled=False)[0]
+    return explain_tree(ahead(steps, PAIR), {"N": 1200}, compiled=False)[0]
 
 
 def loaded(report):

@@ -2,20 +2,22 @@
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.frontend.stock import stock_instructions
+from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.schedule import apply
 
 
-def tree_from(text, schedule=None, **values):
+def tree_from(text, schedule=None, parameters=None, **values):
     """The tree after the only schedule of `text`, or after the one that is named.
 
     Args:
+        parameters: those of the schedule, with their values.
         values: integer attributes and sizes to fix.
     """
     module = parse(Source("test.tg", text))
     (chosen,) = (s for s in module.schedules if schedule in (None, s.name))
-    defines = {d.word: d for d in module.defines}
-    return apply(build(module.kernels[chosen.kernel], values), chosen, {}, defines, stock_instructions).tree
+    defines = {**standard_steps(), **{d.word: d for d in module.defines}}
+    kernel = build(module.kernels[chosen.kernel], values)
+    return apply(kernel, chosen, parameters or {}, defines, stock_instructions).tree
 
 
 # A small product with tiles in shared memory and operands in registers, for the steps that run ahead.
@@ -45,6 +47,4 @@ schedule small for gemm(TK=4, STAGES=3, R=2) where STAGES > 0 and R > 0:
 
 def ahead(steps, text=PRODUCT, **values):
     """The tree after the schedule of `text` and these steps behind it, with values for its parameters."""
-    module = parse(Source("small.tg", text + "".join(f"    {step}\n" for step in steps)))
-    (kernel,) = module.kernels.values()
-    return apply(build(kernel), module.schedules[0], values).tree
+    return tree_from(text + "".join(f"    {step}\n" for step in steps), parameters=values)
