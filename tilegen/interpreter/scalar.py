@@ -138,32 +138,26 @@ def to_f16(x: float) -> float:
 
 def to_bf16(x: float) -> float:
     """The bf16 number nearest to `x`, ties to even: 8 significant bits, exponents of f32."""
-    x = _shorten(x, 8)
-    if x == 0 or not math.isfinite(x):
-        return x
-    _, exponent = math.frexp(x)
-    unit = math.ldexp(1.0, max(exponent - 8, -133))
-    rounded = round(x / unit) * unit
-    return math.copysign(_INF, x) if abs(rounded) >= 2.0**128 else math.copysign(rounded, x)
+    return _in_units(_shorten(x, 8), 8, round)
 
 
 def to_tf32(x: float) -> float:
     """The tf32 number nearest to `x`, ties away from 0: 11 significant bits, exponents of f32."""
-    if x == 0 or not math.isfinite(x):
-        return x
-    _, exponent = math.frexp(x)
-    unit = math.ldexp(1.0, max(exponent, -125) - 11)
-    rounded = math.floor(abs(x) / unit + 0.5) * unit
-    return math.copysign(_INF if rounded >= 2.0**128 else rounded, x)
+    return _in_units(x, 11, lambda units: math.floor(units + 0.5))
 
 
 def cut_off(x: float, bits: int) -> float:
     """The number of so many significant bits, tf32 has 11, next to `x` towards 0, with the exponents of f32."""
+    return _in_units(x, bits, math.floor)
+
+
+def _in_units(x: float, bits: int, whole: Callable[[float], int]) -> float:
+    """`x` with the exponents of f32 and so many significant bits: `whole` brings it to units of the last one."""
     if x == 0 or not math.isfinite(x):
         return x
-    _, exponent = math.frexp(x)
-    unit = math.ldexp(1.0, max(exponent, -125) - bits)
-    return math.copysign(math.floor(abs(x) / unit) * unit, x)
+    unit = math.ldexp(1.0, max(math.frexp(x)[1], -125) - bits)
+    size = whole(abs(x) / unit) * unit
+    return math.copysign(_INF if size >= 2.0**128 else size, x)
 
 
 def to_integer(dtype: str) -> Callable[[float], int]:
