@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from random import Random
 from typing import Any, Protocol
@@ -35,9 +35,9 @@ def search(kind: str, space: Space, seed: int) -> Search:
         UsageError: there is no such search. DeviceError: it needs Optuna or scipy, which is not installed.
     """
     if kind == "random":
-        return ListedSearch(space, space.shuffled(Random(seed)))
+        return ListedSearch(chain(space.defaults(), space.shuffled(Random(seed))), set())
     if kind == "grid":
-        return ListedSearch(space, _in_order(space))
+        return ListedSearch(chain(space.defaults(), _in_order(space)), set())
     if kind not in SEARCHES:
         raise UsageError(f"there is no search '{kind}'", notes=(f"there are {', '.join(SEARCHES)}",))
     return OptunaSearch(kind, space, seed)
@@ -51,11 +51,10 @@ def _in_order(space: Space) -> Iterator[Candidate]:
 
 
 class ListedSearch:
-    """The defaults, then the candidates that are listed, none of them twice."""
+    """The candidates that are listed, but for those that are `known`, to which it adds each that it gives."""
 
-    def __init__(self, space: Space, listed: Iterator[Candidate]) -> None:
-        self._known: set[Candidate] = set()
-        self._next = chain(space.defaults(), listed)
+    def __init__(self, listed: Iterable[Candidate], known: set[Candidate]) -> None:
+        self._next, self._known = iter(listed), known
 
     def ask(self) -> Candidate | None:
         found = next((each for each in self._next if each not in self._known), None)
@@ -75,7 +74,9 @@ class OptunaSearch:
     """
 
     def __init__(self, kind: str, space: Space, seed: int) -> None:
-        self._space, self._chance = space, ListedSearch(space, space.shuffled(Random(seed)))
+        self._space, self._known = space, set[Candidate]()
+        self._defaults = ListedSearch(space.defaults(), self._known)
+        self._chance = ListedSearch(space.shuffled(Random(seed)), self._known)
         self._optuna = _import_optuna()
         self._optuna.logging.set_verbosity(self._optuna.logging.ERROR)
         names = [schedule.name for schedule in space.schedules]
@@ -89,8 +90,6 @@ class OptunaSearch:
             warnings.simplefilter("ignore")  # that some of these samplers may change
             self._study = self._optuna.create_study(sampler=self._sampler(kind, seed))
         self._trials: dict[Candidate, Any] = {}
-        self._known: set[Candidate] = set()
-        self._waiting = space.defaults()
 
     def _sampler(self, kind: str, seed: int) -> Any:
         samplers = self._optuna.samplers
@@ -105,21 +104,20 @@ class OptunaSearch:
                 raise ValueError(kind)
 
     def ask(self) -> Candidate | None:
-        while self._waiting:
-            if (first := self._waiting.pop(0)) not in self._known:
-                return self._take(first, None)
+        if (first := self._defaults.ask()) is not None:
+            return first
         for _ in range(_MOST_REPEATED):
             trial = self._study.ask(self._distributions)
             found = self._candidate_of(trial.params)
             if found is not None and found not in self._known:
-                return self._take(found, trial)
+                self._known.add(found)
+                self._trials[found] = trial
+                return found
             self._tell(trial, None)
-        drawn = self._chance.ask()
-        return self._take(drawn, None) if drawn else None
+        return self._chance.ask()
 
     def tell(self, candidate: Candidate, milliseconds: float | None) -> None:
         self._known.add(candidate)
-        self._chance.tell(candidate, None)
         trial = self._trials.pop(candidate, None)
         if trial is not None:
             self._tell(trial, milliseconds)
@@ -129,13 +127,6 @@ class OptunaSearch:
     def _tell(self, trial: Any, milliseconds: float | None) -> None:
         state = self._optuna.trial.TrialState.FAIL if milliseconds is None else None
         self._study.tell(trial, milliseconds, state=state)
-
-    def _take(self, candidate: Candidate, trial: Any) -> Candidate:
-        self._known.add(candidate)
-        self._chance.tell(candidate, None)
-        if trial is not None:
-            self._trials[candidate] = trial
-        return candidate
 
     def _candidate_of(self, proposed: dict[str, Any]) -> Candidate | None:
         schedule = proposed.get("schedule", self._space.schedules[0].name)
