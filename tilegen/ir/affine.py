@@ -196,6 +196,20 @@ class Affine(_Sum):
                 sums[inner] = sums.get(inner, 0) + coefficient * factor
         return _canonical(sums, constant)
 
+    def with_atoms(self, values: Mapping[Atom, Affine]) -> Affine:
+        """Each name and each division in `values` replaced, those inside of other divisions too."""
+        total = const(self.const)
+        for atom, coefficient in self.terms:
+            if atom in values:
+                new = values[atom]
+            elif isinstance(atom, str):
+                new = var(atom)
+            else:
+                inner = atom.arg.with_atoms(values)
+                new = inner // atom.by if isinstance(atom, Div) else inner % atom.by
+            total += new * coefficient
+        return total
+
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The integer at the given values of all names; numpy arrays work as values too."""
         total = self.const

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from tilegen.ir.affine import Affine, Div, Mod, const, var
+from tilegen.ir.affine import Affine, Atom, Div
 from tilegen.ir.nodes import Condition, Kernel, Node
 from tilegen.ir.walk import loops, rewrite_indices
 from tilegen.poly import Facts
@@ -32,10 +32,10 @@ def _no_rests(node: Node, kernel: Kernel) -> tuple[Condition, ...]:
 
 
 def _divide_exactly(node: Node, kernel: Kernel) -> Node:
-    exact: dict[Div, Affine] = {}
+    exact: dict[Atom, Affine] = {}  # the numbers of tiles without their rounding
     for atom in _tilings(node, kernel):
-        exact[atom] = _in_whole_tiles(_tiled_extent(atom), exact) // atom.by
-    return rewrite_indices(node, lambda value: _in_whole_tiles(value, exact))
+        exact[atom] = _tiled_extent(atom).with_atoms(exact) // atom.by
+    return rewrite_indices(node, lambda value: value.with_atoms(exact))
 
 
 def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
@@ -49,22 +49,6 @@ def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
 def _tiled_extent(atom: Div) -> Affine:
     """What (N + 31)/32 counts the tiles of: N."""
     return atom.arg - (atom.by - 1)
-
-
-def _in_whole_tiles(index: Affine, exact: Mapping[Div, Affine]) -> Affine:
-    """`index` with the numbers of tiles that `exact` has without their rounding."""
-    total = const(index.const)
-    for atom, factor in index.terms:
-        match atom:
-            case str():
-                total += var(atom) * factor
-            case Div(arg, by):
-                total += (exact[atom] if atom in exact else _in_whole_tiles(arg, exact) // by) * factor
-            case Mod(arg, by):
-                total += _in_whole_tiles(arg, exact) % by * factor
-            case _:
-                raise TypeError(atom)
-    return total
 
 
 def _tile(condition: Condition) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
@@ -110,22 +109,13 @@ def _have(buffers: tuple[str, ...]) -> str:
 
 def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
     """`body` with the slot and the phase of a number in a ring in two integers, as which a thread counts it on."""
+    integers: dict[Atom, Affine] = {}
     for place in places:
         number, slots, slot = var(place.number), place.slots, var(place.slot)
-        integers: dict[Atom, Affine] = {
-            Mod(number, slots): slot,
-            Mod(number + (slots - 1), slots): Affine(((Mod(slot + (slots - 1), slots), 1),)),
-            Div(number, slots): var(place.phase),
-        }
-        body = rewrite_indices(body, partial(_with_atoms, integers))
-    return body
-
-
-def _with_atoms(integers: Mapping[Atom, Affine], value: Affine) -> Affine:
-    if integers.keys().isdisjoint(atom for atom, _ in value.terms):
-        return value
-    terms = (integers.get(atom, Affine(((atom, 1),))) * factor for atom, factor in value.terms)
-    return sum(terms, const(value.const))
+        integers[Mod(number, slots)] = slot
+        integers[Mod(number + (slots - 1), slots)] = Affine(((Mod(slot + (slots - 1), slots), 1),))
+        integers[Div(number, slots)] = var(place.phase)
+    return rewrite_indices(body, lambda value: value.with_atoms(integers))
 
 
 def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
