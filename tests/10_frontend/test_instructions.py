@@ -67,7 +67,7 @@ def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
 
 @pytest.mark.parametrize("name", WGMMA)
 def test_results_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
-    result = stock_instructions()[name].fragment("C")
+    result = stock_instructions()[name].layout("C")
     for slot, element in result.elements().items():
         warp, lane = divmod(slot.lane, 32)
         row = warp * 16 + lane // 4 + 8 * (slot.register // 2 % 2)
@@ -109,7 +109,7 @@ def test_wgmma_says_what_it_computes(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in WGMMA if "registers" in name])
 def test_factors_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
     """Each warp holds 16 rows, as mma.sync of as many k does."""
-    does, factor = read(stock_instructions()[name].ptx), stock_instructions()[name].fragment("A")
+    does, factor = read(stock_instructions()[name].ptx), stock_instructions()[name].layout("A")
     assert isinstance(does, Wgmma)
     elements = factor.elements()
     for lane in range(128):
@@ -143,7 +143,7 @@ def test_rows_are_those_of_the_ptx_isa(name: str) -> None:
 def test_copies_fill_the_fragments_of_mma(name: str) -> None:
     """One, or two side by side of which the second one has the registers behind the first one's."""
     mma, operand = COPIES[name]
-    wanted = stock_instructions()[mma].fragment(operand)
+    wanted = stock_instructions()[mma].layout(operand)
     _, fragment = shared_and_fragment(stock_instructions()[name])
     rows, columns = wanted.shape
     assert fragment.shape == (rows, columns if operand == "A" else 2 * columns)
@@ -179,7 +179,7 @@ instruction two(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
     assert isinstance(rows, SharedRows)
     assert (rows.rows, rows.elements_of_a_row, rows.slot((9, 3))) == (16, 8, RowSlot(9, 3))
     with pytest.raises(KeyError):
-        instruction.fragment("S")
+        instruction.layout("Q")
 
 
 @pytest.mark.parametrize("name", sorted(PTX_ISA))
@@ -199,7 +199,7 @@ def _bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def test_a_slot_is_a_lane_and_an_element_of_its_registers() -> None:
-    assert stock_instructions()["mma_m16n8k16_bf16"].fragment("A").slot((8, 9)) == Slot(0, 7)
+    assert stock_instructions()["mma_m16n8k16_bf16"].layout("A").slot((8, 9)) == Slot(0, 7)
 
 
 def test_a_file_declares_its_own() -> None:

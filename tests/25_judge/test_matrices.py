@@ -147,7 +147,7 @@ def test_the_indices_of_a_fragment_are_those_of_its_layout(dims):
 def test_a_fragment_has_one_layout():
     """ldmatrix fills A as one instruction wants it, and the product reads it as another one does."""
     tree = tree_from(LOADED)
-    layout = stock_instructions()["ldmatrix_b_trans_bf16"].fragment("D")
+    layout = stock_instructions()["ldmatrix_b_trans_bf16"].layout("D")
     found = judge(with_buffer(tree, "A.shared.reg", fragment=layout))
     assert found.sentence == "'A.shared.reg' has another layout than the operand D of 'ldmatrix_a_bf16'"
     assert found.witness == "D[0, 1] has to be in lane 0, register 1, and is in lane 4, register 0"

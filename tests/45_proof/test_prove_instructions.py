@@ -126,7 +126,7 @@ def test_a_layout_declared_otherwise_shows_when_it_runs():
             return replace(value, performed=replace(value.performed, instruction=other))
         return value
 
-    buffers = tuple(replace(b, fragment=other.fragment("A")) if b.name == "A.shared.reg" else b for b in tree.buffers)
+    buffers = tuple(replace(b, fragment=other.layout("A")) if b.name == "A.shared.reg" else b for b in tree.buffers)
     wrong = replace(tree, buffers=buffers, body=rewrite(tree.body, change))
     launches = lower(wrong)
     assert prove(wrong.kernel, launches, wrong.reassociated).verdict == "proved"

@@ -27,6 +27,7 @@ class Accumulator(Protocol):
 
     def best(self) -> Pair:
         """The best value itself and its error; the same as `result` but for argmax and argmin."""
+        return self.result()
 
 
 def accumulator(equation: Equation, count: int, shape: tuple[int, ...], share: float = 0.0) -> Accumulator:
@@ -50,7 +51,7 @@ def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, np.float64 if dtype in FLOATS else np.int64)
 
 
-class TermSum:
+class TermSum(Accumulator):
     """Within the terms' own errors and gamma_n times the sum of magnitudes, in any order, for n terms that are not 0.
 
     Infinities and nan among the terms decide it; nothing is known of it where some order may overflow. An instruction
@@ -96,11 +97,8 @@ class TermSum:
         error = error_with_overflow(size, self.error + rounded + lost, self.dtype)
         return np.where(self.special == 0, self.total, self.special), error
 
-    def best(self) -> Pair:
-        return self.result()
 
-
-class _Product:
+class _Product(Accumulator):
     """The product of the largest magnitudes that the factors may have bounds what any order can give.
 
     Nothing is known of it where the factors that are not less than 1 together may be too large, or one is infinite.
@@ -134,16 +132,13 @@ class _Product:
         nan = np.isnan(self.total) & np.isfinite(self.error) & np.isnan(self.large)
         return self.total, np.where(nan, 0.0, np.where(np.isfinite(error) & np.isfinite(self.error), error, np.inf))
 
-    def best(self) -> Pair:
-        return self.result()
-
 
 def _wrap_result(total: Array, error: Array) -> Pair:
     """A result of integers, of which nothing is known where some were not sure: it may have wrapped."""
     return total, np.where(error > 0, np.inf, 0.0)
 
 
-class _Extreme:
+class _Extreme(Accumulator):
     """An extreme value is no less sure than the least sure of the values it is taken from."""
 
     def __init__(self, word: str, dtype: str, shape: tuple[int, ...]) -> None:
@@ -161,11 +156,8 @@ class _Extreme:
     def result(self) -> Pair:
         return self.value, self.error
 
-    def best(self) -> Pair:
-        return self.result()
 
-
-class _Best:
+class _Best(Accumulator):
     """The place of the first best value, -1 in an empty range; its error is inf where another value may be the best.
 
     Where no value is better than the start, all of them being nan or as bad as can be, it is the first place.

@@ -268,13 +268,6 @@ class Instruction:
                 return layout
         raise KeyError(operand)
 
-    def fragment(self, operand: str) -> Fragment:
-        """The layout of an operand in registers; KeyError if there is none of that name."""
-        layout = self.layout(operand)
-        if not isinstance(layout, Fragment):
-            raise KeyError(operand)
-        return layout
-
     def format_of(self, operand: str) -> str:
         """The format in which it computes with an operand: the one that it has, or is rounded to; else its type.
 
