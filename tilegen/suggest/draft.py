@@ -118,11 +118,23 @@ class Draft:
     def text(self, name: str, comment: str = "") -> str:
         """The schedule as a text."""
         used = _used(self.lines, self.numbers)
-        head = ", ".join(number.text(name) for name, number in used.items())
-        facts = f"\n        where {', '.join(self.facts)}" if self.facts else ""
         above = "".join(f"# {line}\n" for line in wrap(comment, _WIDTH - 2, break_on_hyphens=False))
+        begin = f"schedule {name} for {self.core.kernel.name}("
+        heads = [f"{number.text(name)}," for name, number in used.items()]
+        head = begin + _joined(heads, len(begin)).rstrip(",") + ")"
+        facts = f"\n        where {', '.join(self.facts)}" if self.facts else ""
         body = "\n".join(self.lines or ("    pass",))
-        return f"{above}schedule {name} for {self.core.kernel.name}({head}){facts}:\n{body}\n"
+        return f"{above}{head}{facts}:\n{body}\n"
+
+
+def _joined(parts: Sequence[str], column: int) -> str:
+    """The parts on as few lines as are wide enough, each of which begins in this column."""
+    text, used = "", column
+    for part in parts:
+        if used + len(part) > _WIDTH:
+            text, used = f"{text.rstrip()}\n{' ' * column}", column
+        text, used = f"{text}{part} ", used + len(part) + 1
+    return text.rstrip()
 
 
 def _used(lines: Iterable[str], numbers: Mapping[str, Number]) -> dict[str, Number]:

@@ -20,6 +20,7 @@ from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.pointwise import is_pointwise, pointwise
+from tilegen.suggest.product import is_product, product
 from tilegen.suggest.rows import by_rows, is_by_rows
 from tilegen.suggest.split import divide, is_divided
 
@@ -29,10 +30,10 @@ class Rule:
     """What a rule takes, and the ways that it knows, the best first."""
 
     takes: Callable[[Nests], bool]
-    write: Callable[[Nests, Draft], Iterator[Draft]]
+    write: Callable[[Nests, Draft, Machine], Iterator[Draft]]
 
 
-RULES = (Rule(is_by_rows, by_rows), Rule(is_pointwise, pointwise))
+RULES = (Rule(is_product, product), Rule(is_by_rows, by_rows), Rule(is_pointwise, pointwise))
 
 
 def write(draft: Draft, sizes: Mapping[str, int], machine: Machine, rules: Sequence[Rule] = RULES) -> Draft:
@@ -57,7 +58,7 @@ def _write_next(
     for rule in rules:
         for nests in groups:
             last = first + len(nests.equations)
-            if rule.takes(nests) and (found := _best(rule.write(nests, draft), sizes, machine)):
+            if rule.takes(nests) and (found := _best(rule.write(nests, draft, machine), sizes, machine)):
                 return found, _place_of(found, equations[last:])
     target = equations[first].target
     return draft.say(f"No rule knows how to run {target} on many threads: it is left to one."), first + 1

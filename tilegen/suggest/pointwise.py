@@ -7,6 +7,7 @@ from contextlib import suppress
 from math import prod
 
 from tilegen.errors import TilegenError
+from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, power_of_two, vector_of
 from tilegen.suggest.nests import Axis, Nests, storage_order
@@ -20,7 +21,7 @@ def is_pointwise(nests: Nests) -> bool:
     return bool(nests.rows) and not any(nests.keeps(n, axis) for axis in nests.columns for n in equations)
 
 
-def pointwise(nests: Nests, draft: Draft) -> Iterator[Draft]:
+def pointwise(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     """Each thread computes one point, or a vector of neighbours, of all results."""
     rows = storage_order(nests, nests.rows)
     fast = fast_axis(nests, rows)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep, vector_of
 from tilegen.suggest.nests import Axis, Nests, storage_order
@@ -74,7 +75,7 @@ def _dealt(nests: Nests) -> Row:
     return Row(rows, columns, warps, width, known and length <= warps * LANES * KEPT)
 
 
-def by_rows(nests: Nests, draft: Draft) -> Iterator[Draft]:
+def by_rows(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     """The lanes of a warp, and the warps of a block, along the columns."""
     row = _dealt(nests)
     draft, size = draft.number("WARPS", row.warps, (4, 8, 16)) if row.warps else draft.number("R", 8, (2, 4, 8))

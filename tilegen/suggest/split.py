@@ -11,6 +11,7 @@ from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import power_of_two
 from tilegen.suggest.nests import Nests, storage_order
+from tilegen.suggest.product import is_product
 
 
 def is_divided(nests: Nests, machine: Machine) -> bool:
@@ -27,10 +28,15 @@ def _along_columns(nests: Nests) -> bool:
 
 
 def _wanted(nests: Nests, machine: Machine) -> int:
+    """Results that the machine computes at once: of products tiles of 64 x 128, else one in a block or a thread."""
+    if is_product(nests):
+        return machine.sms * 64 * 128
     return machine.sms * (8 if _along_columns(nests) else 2048)
 
 
 def _least(nests: Nests) -> int:
+    if is_product(nests):
+        return 1024
     return 4096 if _along_columns(nests) else 64
 
 
@@ -54,7 +60,7 @@ def divide(nests: Nests, draft: Draft, machine: Machine) -> Draft:
         axis = columns[0]
         size = max(_least(nests) * axis.extent // terms, axis.extent * results // _wanted(nests, machine), 1)
         size = power_of_two(size, axis.extent)
-        part, rest = draft.fresh(f"p{axis.word}"), draft.fresh(f"q{axis.word}")
+        part, rest = draft.fresh(f"{axis.word}p"), draft.fresh(axis.word, axis.names)
         draft, size_of_part = draft.number("PART", size, (size // 2 or 1, 2 * size))
         draft = draft.steps(f"tile({axis.names[0]}, {size_of_part}) -> {part}, {rest}")
         loops = [part]

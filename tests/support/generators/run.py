@@ -16,6 +16,7 @@ from collections import Counter
 
 from tests.support.generators.case import one_case
 from tests.support.generators.lane_reductions import reduction_case
+from tests.support.generators.suggestions import suggestion_case
 from tests.support.generators.tensors import tensor_case
 from tests.support.workers import run_jobs, within
 from tilegen.backends.opencl import unavailable_reason
@@ -23,7 +24,7 @@ from tilegen.backends.opencl import unavailable_reason
 CASE_SECONDS, JOB_SECONDS = 60, 600  # a case has an alarm; what does not even hear that is killed
 
 
-FAMILIES = {"any": one_case, "tensors": tensor_case, "reductions": reduction_case}
+FAMILIES = {"any": one_case, "tensors": tensor_case, "reductions": reduction_case, "suggestions": suggestion_case}
 
 
 def chunk_of(job):

@@ -1,0 +1,206 @@
+"""Sums of products in which each operand serves many results: matrix products of all forms, with what follows them.
+
+A block computes a tile of results, and both operands pass through shared memory in tiles along the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Cast, Expr, Load, Op
+from tilegen.lab.machine import Machine
+from tilegen.suggest.draft import Draft
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
+from tilegen.suggest.nests import Axis, Nests, storage_order
+
+SHORT = 8  # terms of a sum for which no tiles are worth their while
+
+
+@dataclass(frozen=True)
+class Form:
+    """`row` and `column` are the axes that a tile of results has, the column along memory; `term` that of the sum.
+
+    `left` is the operand that does not depend on the column, `right` the one that does not depend on the row; `others`
+    are axes of results that blocks go over, and `outer` further ones of the sum.
+    """
+
+    left: Load
+    right: Load
+    row: Axis
+    column: Axis
+    term: Axis
+    others: tuple[Axis, ...]
+    outer: tuple[Axis, ...]
+
+
+def form_of(nests: Nests) -> Form | None:
+    """The product that the first equation is, if the others keep its axes; None for anything else."""
+    first, *behind = nests.equations
+    if first.reduce != "sum" or any(e.reduce or e.conditions for e in behind):
+        return None
+    if any(not nests.keeps(n, axis) for n in range(len(nests.equations)) for axis in nests.rows):
+        return None
+    factors = _factors(first.value)
+    kept = [axis for axis in nests.rows if len(axis.loops) == len(nests.equations)]
+    if factors is None or len(kept) != len(first.loops) or len(nests.columns) != len(first.reduced):
+        return None
+    written = next(a for a in nests.accesses if a.written and a.equation == len(nests.equations) - 1)
+    column = next((axis for axis in kept if nests.fastest(written) in axis.names), None)
+    for left, right in (factors, factors[::-1]):
+        if column is None or _uses(left, column) or not _uses(right, column):
+            continue
+        rows = [axis for axis in kept if _uses(left, axis) and not _uses(right, axis)]
+        terms = [axis for axis in storage_order(nests, nests.columns) if _uses(left, axis) and _uses(right, axis)]
+        if not rows or not terms:
+            return None
+        row = max(rows, key=lambda axis: axis.extent)
+        term = max(terms, key=lambda axis: axis.extent)
+        if not _is_plain(left, row, term) or not _is_plain(right, column, term):
+            return None
+        others = tuple(axis for axis in storage_order(nests, kept) if axis not in (row, column))
+        return Form(left, right, row, column, term, others, tuple(a for a in nests.columns if a is not term))
+    return None
+
+
+def _factors(value: Expr) -> tuple[Load, Load] | None:
+    """The two loads of a product, without casts."""
+    while isinstance(value, Cast):
+        value = value.arg
+    if not isinstance(value, Op) or value.name != "*":
+        return None
+    found = []
+    for side in value.args:
+        while isinstance(side, Cast):
+            side = side.arg
+        found.append(side)
+    left, right = found
+    return (left, right) if isinstance(left, Load) and isinstance(right, Load) else None
+
+
+def _uses(load: Load, axis: Axis) -> bool:
+    return any(loop in index.names() for index in load.index for loop in axis.names)
+
+
+def _is_plain(load: Load, *axes: Axis) -> bool:
+    """True if each of these axes moves one index, by one."""
+    moved = [[index for index in load.index if index.names() & {*axis.names}] for axis in axes]
+    weights = [
+        [weight for atom, weight in i.terms if atom in axis.names] for axis, (i, *_) in zip(axes, moved, strict=True)
+    ]
+    return load.fallback is None and all(len(found) == 1 for found in moved) and weights == [[1]] * len(axes)
+
+
+def is_product(nests: Nests) -> bool:
+    """True of a product whose operands are used by enough results, in sums that are long enough."""
+    form = form_of(nests)
+    return form is not None and form.term.extent >= SHORT and form.row.extent >= 8 and form.column.extent >= 16
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and columns of results, and warps along both."""
+
+    rows: int
+    columns: int
+    warps_down: int
+    warps_along: int
+
+
+TILES = (Tile(128, 256, 4, 2), Tile(128, 128, 2, 2), Tile(64, 128, 2, 2), Tile(64, 64, 1, 2), Tile(32, 64, 1, 1))
+
+
+def tiles_for(form: Form, machine: Machine) -> list[Tile]:
+    """The one that keeps all multiprocessors busy with the least work first; large tiles read less of each operand."""
+
+    def cost(tile: Tile) -> float:
+        blocks = -(-form.row.extent // tile.rows) * -(-form.column.extent // tile.columns)
+        rounds = -(-blocks * prod(axis.extent for axis in form.others) // machine.sms)
+        return rounds * tile.rows * tile.columns * (1 + 8 / tile.rows + 8 / tile.columns)
+
+    return sorted(TILES, key=cost)
+
+
+def product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
+    """Tiles of results in registers, operands through shared memory, copied ahead of their use."""
+    form = form_of(nests)
+    assert form
+    for tile in tiles_for(form, machine):
+        with suppress(TilegenError):
+            yield _tiled(nests, draft, form, tile)
+            return
+
+
+def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
+    i, j, k = form.row.word, form.column.word, form.term.word
+    if len(nests.equations) > 1:
+        draft = draft.say("What follows the product is computed in its loops, from the sums in registers.")
+    draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
+    *others, row, column = names
+    term, outer = form.term.names[0], [axis.names[0] for axis in form.outer]
+    (bi, wi, ci, li, vi), (bj, wj, cj, lj, vj) = (
+        [draft.fresh(f"{letter}{word}") for letter in "bwclv"] for word in (i, j)
+    )
+    ti, tj, ko, ki, lane = (draft.fresh(name) for name in (f"t{i}", f"t{j}", f"{k}o", f"{k}i", "lane"))
+    draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
+    draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
+    draft, tk = draft.number("TK", 8, (8, 16))
+    draft, down = draft.number("WI", tile.warps_down, (1, 2, 4))
+    draft, along = draft.number("WJ", tile.warps_along, (1, 2, 4))
+    draft = draft.where(f"{tm} % (16 * {down}) == 0", f"{tn} % (32 * {along}) == 0")
+    draft = draft.where(f"512 * {down} * {along} <= {tm} * {tn} <= 4096 * {down} * {along}")
+    draft = draft.say(
+        f"A block computes {tm} x {tn} results: an element of {form.left.buffer} serves {tn} of them, one of "
+        f"{form.right.buffer} {tm}. Warps share the tile, and a thread has results in groups of 4 x 4."
+    )
+    draft = draft.steps(
+        f"tile({row}, {tm}) -> {bi}, {ti}",
+        f"tile({column}, {tn}) -> {bj}, {tj}",
+        f"tile({term}, {tk}) -> {ko}, {ki}",
+        f"warp_tile({ti}, {down}, 4) -> {wi}, {ci}, {li}, {vi}",
+        f"warp_tile({tj}, {along}, 8) -> {wj}, {cj}, {lj}, {vj}",
+        f"order({', '.join([*others, bi, bj, *outer, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
+        f"warp_threads({wi}, {wj}, {li}, {lj}) -> {lane}",
+    )
+    draft = _keep_results(nests, bind_blocks(draft, [*others, bi, bj]), bj)
+    draft = draft.say(
+        "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
+    )
+    draft = _share(nests, draft, form.left, form.row, form.term, ko)
+    draft = _share(nests, draft, form.right, form.column, form.term, ko)
+    draft = draft.steps(f"cache_operands({form.left.buffer}.shared, {form.right.buffer}.shared, {ki})")
+    draft = draft.steps(f"walk_columns({ci}, {vi}, {cj}, {vj})")
+    draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
+    ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
+    return draft.first(ahead, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
+
+
+def _keep_results(nests: Nests, draft: Draft, at: str) -> Draft:
+    """The sums, and what follows them, in registers."""
+    draft = draft.say("The sums stay in registers, and leave as vectors.")
+    sums, *behind = [equation.target for equation in nests.equations]
+    if not behind:
+        return draft.steps(f"cache_register({sums}, at={at}, vector=4)")
+    draft = keep_inside(draft.steps(f"cache_register({sums}, at={at})"), nests, at)
+    for target in behind:
+        if target not in nests.inside:
+            draft = draft.maybe(f"cache_register({target}, at={at}, vector=4)")
+    return draft
+
+
+def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str) -> Draft:
+    """A tile of an operand in shared memory, with `axis` along its rows."""
+    order = nests.tensor(load.buffer).order
+    fastest = load.index[order[-1]].names()
+    if fastest & {*axis.names}:
+        return draft.first(
+            [f"cache_shared({load.buffer}, at={at}, vector=4)"], [f"cache_shared({load.buffer}, at={at})"]
+        )
+    if fastest & {*term.names}:
+        layout = f"layout=[{term.word}, {axis.word}]"
+        draft = draft.steps(f"cache_shared({load.buffer}, at={at}, {layout})")
+        return draft.maybe(f"pad({load.buffer}.shared, 4)")
+    return draft.steps(f"cache_shared({load.buffer}, at={at})")
