@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import tilegen
+from tests.support.stock import cases, schedule_stock
 from tilegen.cli import run
 from tilegen.lab.advice import advise
 from tilegen.lab.machine import H200
@@ -80,3 +83,19 @@ def test_the_first_line_of_explain_is_its_advice(capsys: pytest.CaptureFixture[s
 def test_python_advises_too() -> None:
     (first, *_) = tilegen.load(TILE).schedule("s").explain(compiled=False).advice
     assert "x 4.13" in str(first)
+
+
+@pytest.mark.nvrtc
+def test_smaller_tiles_spill_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    values = ["--any-value", "--set", "TK=4", "WM=16", "WN=16", "--size", "M=1024", "N=1024", "K=1024"]
+    assert run(["explain", "gemm:registers", "--last", *values]) == 0
+    told = r"advice: a thread spills \d+ bytes, which no prediction counts: W[MN]=8 \("
+    assert re.search(told, capsys.readouterr().out)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("file", "schedule"), cases())
+def test_what_is_tried_on_stock_schedules_is_refused_or_legal(file: str, schedule: str) -> None:
+    derivation = schedule_stock(file, schedule)
+    found = advise(derivation, power_sizes(derivation.kernel, {}, GPU_LIMITS), H200)
+    assert all(each.after < each.before for each in found)

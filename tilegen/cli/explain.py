@@ -56,7 +56,9 @@ def explain_command(
     def work() -> Explanation:
         asked: dict[str, Any] = {"machine": ceilings, "progress": progress}
         found = explain(scheduled.core, counted, compiled=not no_compile, last=last, **asked)
-        return replace(found, advice=advise(scheduled.core, counted, again=again, **asked))
+        return replace(
+            found, advice=advise(scheduled.core, counted, again=again, built=found.steps[-1].launches, **asked)
+        )
 
     with printing.progress() as progress:
         result = run_interruptibly(work)

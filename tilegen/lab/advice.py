@@ -77,6 +77,7 @@ def advise(
     machine: Machine,
     progress: Progress = lambda what, done, total: None,
     again: Callable[[Mapping[str, Setting]], Derivation] | None = None,
+    built: Sequence[LaunchReport] = (),
 ) -> tuple[Advice, ...]:
     """For each waste that a legal step mends, the best of the steps that were tried; the largest gain first.
 
@@ -84,6 +85,7 @@ def advise(
         sizes: all sizes of the kernel.
         machine: whose times are predicted, without a compiler.
         again: makes the schedule with other values of parameters.
+        built: the launches with what the compiler says of them, where it was asked.
     """
     found: dict[str, Advice] = {}
     with suppress(TilegenError):
@@ -101,7 +103,18 @@ def advise(
                 best = found[remedy.waste].after if remedy.waste in found else _WORTH * before
                 if after < best:
                     found[remedy.waste] = Advice(remedy.waste, remedy.text, before, after)
+        if again and (spilled := _spills(built)):
+            waste = f"a thread spills {spilled} bytes, which no prediction counts"
+            for remedy in _smaller_tiles(derivation, waste, again):
+                with suppress(TilegenError):
+                    smaller = explain_tree(remedy.apply(derivation).tree, sizes, machine)
+                    if not _spills(smaller):
+                        found.setdefault(waste, Advice(waste, remedy.text, before, _milliseconds(smaller)))
     return tuple(sorted(found.values(), key=lambda each: each.after))
+
+
+def _spills(launches: Iterable[LaunchReport]) -> int:
+    return max((launch.resources.spills for launch in launches if launch.resources), default=0)
 
 
 def _milliseconds(launches: Iterable[LaunchReport]) -> float:
