@@ -10,7 +10,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve"]
     + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch"]
 )  # fmt: skip
 
@@ -96,6 +96,7 @@ def _for_gpus(pick, tree, word, loop, number):
         case "rfactor":
             across = pick([loop, f"[{', '.join(_some(pick, loop_names(tree), 1, 2))}]"])
             layout = pick(["", "", f", layout=[{pick(['1, 0', '0, 1', '1, 2, 0', '2, 0, 1'])}]"])
+            layout += pick(["", "", f", at={pick(loop_names(tree))}"])
             return f"rfactor({pick([e.target for e in tree.kernel.equations])}, {across}{layout}) -> a{number}"
     raise AssertionError(word)
 
