@@ -101,7 +101,7 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         return iter(dict.fromkeys(chain(self._declarations, self._families, self._others)))
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)  # a list of it would ask for the length
 
     def declarations(self) -> tuple[str, ...]:
         """The names as they are declared: those of families have their parameters in braces."""
