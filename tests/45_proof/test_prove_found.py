@@ -199,7 +199,24 @@ schedule s for odd():
     tile(k, 3) -> ko, ki
     tile(ki, 4) -> ka, kb
 """
+
+# A loop of the inner copy had the name that a function gave to what it is told beside its parameters.
+NUMBERED = """
+kernel spread(X: i32[2*N, M]) -> out: i32[N, M]:
+    out[i, j] = X[2*i, j]
+
+schedule s for spread():
+    tile(i, 3) -> pb, pt
+    tile(j, 5) -> qb, qt
+    tile(pt, 8) -> a, b
+    order(pb, a, qb, qt, b)
+    bind(qt, thread.x)
+    cache_shared(X, at=qb, using=[a]) -> c
+    cache_shared(X, at=qb)
+    pipeline(qb, 2)
+"""
 FOUND = [
+    NUMBERED,
     NEVER_READ,
     NAMED_LIKE_ROUNDS,
     DEAD_ROUNDS,

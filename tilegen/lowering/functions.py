@@ -201,8 +201,8 @@ def _outline(
 
     printed = parameters.general([row.printed for row in rows], name)
     shown = sorted(parameters.values, key=lambda n: not n.startswith("slot"))
-    count = itertools.count()
-    instances = parameters.general([row.instances for row in rows], lambda *_: f"{places[0].purpose[1]}.{next(count)}")
+    count = itertools.count()  # what is not printed has names that no loop can have
+    instances = parameters.general([row.instances for row in rows], lambda *_: f"{places[0].purpose[1]} {next(count)}")
     unprinted = [n for n in parameters.values if n not in shown]
     if len(shown) > MOST_PARAMETERS or any(names_in(v) & own for v in parameters.values.values()):
         return None
