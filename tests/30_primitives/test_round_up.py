@@ -78,6 +78,26 @@ def test_the_witness_is_a_term_that_is_read_inside():
     assert error.value.witness.endswith("(N=2)")
 
 
+def test_the_witness_is_a_term_that_its_condition_takes():
+    text = "kernel odd(x: i32[N, K]) -> z: i32[N]:\n    z[i] = prod[k](x[i, k] if i % 2 == 1 else 1)\n"
+    with pytest.raises(IllegalStep) as error:
+        load(text).kernel().schedule().round_up("k", 4)
+    assert error.value.witness == "z(i=1, k=1) is one term more (N=2, K=1)"
+
+
+@pytest.mark.parametrize(("other", "legal"), [("1", True), ("2", False)])
+def test_a_choice_of_what_the_reduction_starts_from_adds_nothing(other, legal):
+    text = f"kernel few(x: i32[8]) -> z: i32[1]:\n    z[i] = prod[k < 5](x[k] if k < 5 else {other})\n"
+    steps = "\nschedule s for few():\n    round_up(k, 4)\n"
+    if legal:
+        tree = tree_of(text, steps)
+        assert prove(tree.kernel, lower(tree)).verdict == "proved"
+        assert verdict(whole_tree(tree.kernel), {}) is None
+    else:
+        with pytest.raises(IllegalStep, match="is no sum"):
+            tree_of(text, steps)
+
+
 def test_where_the_tile_divides_the_range_any_reduction_is_as_it_was():
     text = "kernel most(x: f32[K]) -> z: f32[1] where K % 4 == 0:\n    z[i] = max[k](x[k])\n"
     steps = "\nschedule s for most():\n    round_up(k, 4)\n    tile(k, 4) -> ko, ki\n"

@@ -1,9 +1,12 @@
-"""What a reduction over whole tiles has beyond its range adds nothing: each of these terms is zero."""
+"""What a reduction over whole tiles has beyond its range adds nothing: each of these terms is zero, or what a choice
+has there is what the reduction starts from."""
 
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.choices import cases_of
 from tilegen.ir.derived import RoundedUp
+from tilegen.ir.initial import COMBINES, init_value
 from tilegen.ir.nodes import INTEGERS, Cast, Condition, Const, Expr, Kernel, Load, Op
 from tilegen.ir.rounded import round_up_range
 from tilegen.judge.derived.parts import equation_of
@@ -26,7 +29,8 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     beyond = (*original.context, *leaf.domain, *rows_of(Condition(var(made.loop) - ranges[0].extent)))
     if not solvable(beyond):
         return
-    other = _nonzero_points(kernel, new.value, beyond) if new.reduce == "sum" else beyond
+    neutral = init_value(new.reduce, new.value.dtype).value if new.reduce in COMBINES else None
+    other = _other_points(kernel, new.value, beyond, neutral)
     words = counterexample(original, other, leaf.names) if other is not None else None
     if words is None:
         return
@@ -39,24 +43,31 @@ def check_rounded(kernel: Kernel, origin: Kernel, made: RoundedUp) -> None:
     )
 
 
-def _nonzero_points(kernel: Kernel, value: Expr, where: tuple[Row, ...]) -> tuple[Row, ...] | None:
-    """Where, of what `where` has points of, `value` may be another number than zero; None if nowhere."""
+def _other_points(kernel: Kernel, value: Expr, where: tuple[Row, ...], neutral: float | None) -> tuple[Row, ...] | None:
+    """Where, of what `where` has points of, `value` may be another number than the neutral one; None if nowhere."""
     match value:
         case Const(number):
-            return where if number else None
+            return where if number != neutral else None
+        case Op("select", (test, *arms)):
+            places = (
+                _other_points(kernel, arm, (*where, *(row for c in case for row in rows_of(c))), neutral)
+                for arm, cases in zip(arms, cases_of(test), strict=True)
+                for case in cases
+            )
+            return next((rows for rows in places if rows is not None and solvable(rows)), None)
+        case _ if neutral != 0:
+            return where
         case Load(fallback=Const(0)):
             inside = (*where, *_inside_rows(value.index, kernel.tensor(value.buffer).shape))
             return inside if solvable(inside) else None
         case Cast(arg):
-            return _nonzero_points(kernel, arg, where)
+            return _other_points(kernel, arg, where, 0)
         case Op("*", (one, two), dtype) if dtype in INTEGERS:
-            found = _nonzero_points(kernel, one, where)
-            return None if found is None else _nonzero_points(kernel, two, found)
+            found = _other_points(kernel, one, where, 0)
+            return None if found is None else _other_points(kernel, two, found, 0)
         # What is zero where all operands are.
-        case Op("select", (_, *arguments)) | Op(
-            "+" | "-" | "*" | "neg" | "abs" | "min" | "max" | "tf32" | "tf32_rz" | "power_of_two", (*arguments,)
-        ):
-            places = (_nonzero_points(kernel, a, where) for a in arguments)
+        case Op("+" | "-" | "*" | "neg" | "abs" | "min" | "max" | "tf32" | "tf32_rz" | "power_of_two", (*arguments,)):
+            places = (_other_points(kernel, a, where, 0) for a in arguments)
             return next((rows for rows in places if rows is not None), None)
         case _:
             return where
