@@ -1,9 +1,12 @@
 """Values computed at a loop: the kernel is the one as written, wherever they are computed and kept."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.support.enumeration.runs import verdict
+from tests.support.stored import drawn
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference, run
@@ -168,9 +171,7 @@ def test_the_kernel_is_the_one_as_written(name):
     tree = schedule_tree(*CASES[name])
     for number in (1, 3, 7):
         sizes = {size: number + n for n, size in enumerate(tree.kernel.sizes)}
-        random = np.random.default_rng(number)
-        shapes = {t.name: [e.evaluate(sizes) for e in t.shape] for t in tree.kernel.tensors if t.role == "input"}
-        arrays = {name: random.integers(-3, 4, shape).astype(np.float32) for name, shape in shapes.items()}
+        arrays = drawn(tree.kernel, sizes, partial(np.random.default_rng(number).integers, -3, 4))
         expected = reference(tree.kernel, sizes, arrays)["Y"]
         found = run(tree, sizes, arrays)["Y"]
         assert np.array_equal(found[expected.written], expected.value[expected.written])

@@ -1,7 +1,10 @@
 """What pipeline moves to the start of a loop."""
 
+from functools import partial
+
 import numpy as np
 
+from tests.support.stored import drawn
 from tests.support.written import tree_from
 from tilegen.interpreter import run
 from tilegen.ir.walk import find_loop, stmts
@@ -47,12 +50,7 @@ def test_copies_behind_other_statements_go_to_the_start():
     assert filled(ahead) == ["A.shared", "G.shared", "U.shared", "P.reg", "Q.reg"]
 
     sizes = {"M": 5, "N": 6, "K": 7}
-    rng = np.random.default_rng(3)
-    inputs = {
-        t.name: rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(np.float32)
-        for t in ahead.kernel.tensors
-        if t.role == "input"
-    }
+    inputs = drawn(ahead.kernel, sizes, partial(np.random.default_rng(3).integers, -4, 5))
     wanted = (inputs["A"] @ inputs["G"]) * (inputs["A"] @ inputs["U"])
     np.testing.assert_array_equal(run(ahead, sizes, inputs)["C"], wanted)
     assert prove(ahead.kernel, lower(ahead), ahead.reassociated).verdict == "proved"

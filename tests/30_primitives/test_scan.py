@@ -1,9 +1,12 @@
 """Running reductions in one pass, and in tiles: what the kernel says, however they are divided."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.support.enumeration.runs import verdict
+from tests.support.stored import drawn
 from tests.support.written import tree_from
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
@@ -93,12 +96,5 @@ def test_other_ranges_axes_and_conditions(name, how):
     for n in (12,) if name == "whole tiles" else (1, 2, 5, 12):
         sizes = {size: n + 2 * (size == "M") for size in tree.kernel.sizes}
         generator = np.random.default_rng(n)
-        inputs = {
-            t.name: generator.integers(-2, 3, [e.evaluate(sizes) for e in t.shape]).astype(
-                t.dtype.replace("i32", "int32").replace("f32", "float32")
-            )
-            for t in tree.kernel.tensors
-            if t.role == "input"
-        }
-        check(tree, sizes, inputs)
+        check(tree, sizes, drawn(tree.kernel, sizes, partial(generator.integers, -2, 3)))
     assert prove(tree.kernel, lower(tree)).verdict == "proved"

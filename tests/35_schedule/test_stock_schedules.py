@@ -1,5 +1,6 @@
 """Every stock schedule, step by step: judged, and each stage computes what the kernel says."""
 
+from functools import partial
 from itertools import takewhile
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import find, lighter, schedule_stock
+from tests.support.stored import drawn
 from tilegen.interpreter import reference, run
-from tilegen.interpreter.dtypes import from_values, to_values
+from tilegen.interpreter.dtypes import to_values
 
 # Small sizes that are no multiples of any tile, and sizes that are.
 ODD = {"Z": 3, "A": 3, "M": 37, "N": 35, "K": 33, "B": 2, "C": 3, "H": 9, "W": 10, "F": 5, "G": 3, "D": 19, "P": 21}
@@ -18,10 +20,8 @@ EVEN = {"Z": 2, "A": 2, "M": 64, "N": 64, "K": 32, "B": 1, "C": 2, "H": 16, "W":
 def inputs(kernel, sizes, seed=0):
     """Small integers, on which sums of products are exact; for the chain, where its roots and logarithms are real."""
     rng = np.random.default_rng(seed)
-    tensors = {t: tuple(e.evaluate(sizes) for e in t.shape) for t in kernel.tensors if t.role == "input"}
-    if kernel.name == "chain":
-        return {t.name: rng.uniform(0.1, 1.4, shape).astype(np.float32) for t, shape in tensors.items()}
-    return {t.name: from_values(rng.integers(1, 5, shape).astype(np.float64), t.dtype) for t, shape in tensors.items()}
+    draw = partial(rng.uniform, 0.1, 1.4) if kernel.name == "chain" else partial(rng.integers, 1, 5)
+    return drawn(kernel, sizes, draw)
 
 
 @pytest.mark.parametrize("sizes", [ODD, EVEN], ids=["odd", "even"])

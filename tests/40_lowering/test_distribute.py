@@ -1,15 +1,17 @@
 """Cooperative copies dealt out to threads: still a tree, and the same program."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.support.cover import each_stock_schedule
 from tests.support.simulator.threads import faults
 from tests.support.stock import lighter, schedule_stock
+from tests.support.stored import drawn
 from tests.support.written import tree_from
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
-from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.nodes import Kernel, Loop, Tree
 from tilegen.ir.show import show
 from tilegen.ir.walk import loops
@@ -27,12 +29,7 @@ def small(name, kernel):
 def test_the_distributed_tree_computes_the_kernel(name, schedule):
     tree = lighter(name, schedule).tree
     sizes = small(name, tree.kernel)
-    rng = np.random.default_rng(1)
-    arrays = {
-        t.name: from_values(rng.uniform(0.5, 1.5, [e.evaluate(sizes) for e in t.shape]), t.dtype)
-        for t in tree.kernel.tensors
-        if t.role == "input"
-    }
+    arrays = drawn(tree.kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 1.5))
     dealt = distributed_tree(lower(tree))
     assert not [loop for loop in loops(dealt.body) if loop.kind == "cooperative"]
     before, after = run(tree, sizes, arrays), run(dealt, sizes, arrays)

@@ -1,9 +1,12 @@
 """Roles in the lowered program: one choice of who does what, no test that another one makes, and the same meaning."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.support.simulator.threads import faults
+from tests.support.stored import drawn
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference, run
@@ -70,11 +73,7 @@ def test_roles_are_the_kernel(case):
         assert prove(kernel, lower(tree, **version), tree.reassociated).verdict == "proved"
     for sizes in SIZES:
         here = {size: sizes[size] for size in kernel.sizes}
-        arrays = {
-            t.name: rng.integers(-9, 9, [e.evaluate(here) for e in t.shape]).astype(np.int32)
-            for t in kernel.tensors
-            if t.role == "input"
-        }
+        arrays = drawn(kernel, here, partial(rng.integers, -9, 9))
         got = run(tree, here, arrays)
         for name, expected in reference(kernel, here, arrays).items():
             np.testing.assert_array_equal(got[name], expected.value)

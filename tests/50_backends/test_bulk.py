@@ -1,18 +1,20 @@
 """Texts with bulk copies: as reviewed, compiled for the architectures that have them, and right where they run."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.cover import first
 from tests.support.reader.readback import difference
-from tests.support.stored import as_called
+from tests.support.stored import as_called, drawn
 from tests.support.written import tree_from
 from tilegen.backends.architectures import require_instructions
 from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
-from tilegen.interpreter.dtypes import from_values, to_values
+from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.show import show
 from tilegen.lowering import lower
 
@@ -161,12 +163,7 @@ def test_an_older_architecture_is_told():
 
 def arrays_of(tree, sizes):
     """Small integers, exact in every type."""
-    rng, found = np.random.default_rng(11), {}
-    for tensor in tree.kernel.tensors:
-        if tensor.role == "input":
-            values = rng.integers(-3, 4, [e.evaluate(sizes) for e in tensor.shape]).astype(np.float64)
-            found[tensor.name] = from_values(values, tensor.dtype)
-    return found
+    return drawn(tree.kernel, sizes, partial(np.random.default_rng(11).integers, -3, 4))
 
 
 def expected(tree, given):

@@ -3,7 +3,18 @@
 import numpy as np
 
 from tilegen.backends.arrays import number_type
+from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
+
+
+def drawn(kernel, sizes, draw):
+    """The inputs of a kernel in their storage orders: what `draw` makes of each shape."""
+
+    def array(tensor):
+        values = draw([tensor.shape[d].evaluate(sizes) for d in tensor.order])
+        return from_values(np.asarray(values), tensor.dtype).transpose(np.argsort(tensor.order))
+
+    return {memory_of(t.name): array(t) for t in kernel.tensors if t.role == "input"}
 
 
 def as_called(kernel, arrays):

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tests.support.generators.case import Case, finish, run_recipe
-from tests.support.generators.programs import points
-from tests.support.generators.tensors import NEAR_INTEGERS, POINTS, UNITS, TensorCase, product_sizes
-from tilegen.api import load
-from tilegen.frontend.stock import stock_instructions
-from tilegen.interpreter import reference
-from tilegen.interpreter.dtypes import from_values
+from tests.support.generators.tensors import UNITS, case_of
 from tilegen.ir.walk import find_loop
-from tilegen.schedule import start
 
 
 @dataclass(frozen=True)
@@ -88,21 +80,7 @@ def reduction_recipe(pick, tree, drawn):
 def reduction_case(pick, number=0, *, engine=None) -> Case:
     """A reduction of a product with random steps, the last tree on `engine` too. Raises Failure where it is wrong."""
     drawn = random_reduction(pick)
-    kernel = load(drawn.text).kernel("random").ir
-    sizes = product_sizes(pick, drawn)
-    while points(kernel, sizes) > POINTS:
-        sizes = product_sizes(pick, drawn)
-    sizes = {size: sizes[size] for size in kernel.sizes}
-    rng = np.random.default_rng(number)
-    arrays = {}
-    for t in kernel.tensors:
-        if t.role == "input":
-            values = rng.integers(-3, 4, [extent.evaluate(sizes) for extent in t.shape])
-            if t.name in "AB" and drawn.unit.rounding:
-                values = values * NEAR_INTEGERS[drawn.unit.rounding]
-            arrays[t.name] = from_values(values, t.dtype)
-    case = TensorCase(drawn.text, start(kernel, stock_instructions), sizes, arrays)
-    case.expected = reference(kernel, sizes, arrays)["out"]
+    case = case_of(pick, drawn, number)
     run_recipe(pick, case, reduction_recipe(pick, case.scheduled.tree, drawn), often=60)
     finish(case, engine)
     case.counts["cases"] += 1

@@ -236,9 +236,8 @@ class TensorCase(Case):
         super().same(to_values(result, self.scheduled.kernel.tensor("out").dtype), what)
 
 
-def tensor_case(pick, number=0, *, engine=None) -> Case:
-    """A product with random steps, the last tree on `engine` too. Raises Failure where something is wrong."""
-    product = random_product(pick)
+def case_of(pick, product, number):
+    """A kernel as a case without steps, at random sizes and of random numbers: a product, or what is made of one."""
     kernel = load(product.text).kernel("random").ir
     sizes = product_sizes(pick, product)
     while points(kernel, sizes) > POINTS:
@@ -254,6 +253,13 @@ def tensor_case(pick, number=0, *, engine=None) -> Case:
             arrays[t.name] = from_values(drawn, t.dtype).transpose(np.argsort(t.order))
     case = TensorCase(product.text, start(kernel, stock_instructions), sizes, arrays)
     case.expected = reference(kernel, sizes, arrays)["out"]
+    return case
+
+
+def tensor_case(pick, number=0, *, engine=None) -> Case:
+    """A product with random steps, the last tree on `engine` too. Raises Failure where something is wrong."""
+    product = random_product(pick)
+    case = case_of(pick, product, number)
     run_recipe(pick, case, tensor_recipe(pick, case.scheduled.tree, product), often=60)
     finish(case, engine)
     case.counts["cases"] += 1

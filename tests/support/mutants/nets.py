@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
 
 from tests.support.enumeration.runs import verdict
 from tests.support.simulator.threads import faults
+from tests.support.stored import drawn
 from tilegen.errors import TilegenError
 from tilegen.interpreter import reference, run
-from tilegen.interpreter.dtypes import from_values, to_values
+from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
@@ -90,12 +92,8 @@ def _holds(condition, sizes):
 
 def _is_wrong_interpreted(tree, sizes):
     """True if the interpreter stops, or the result is not the reference's."""
-    rng = np.random.default_rng(1)
     kernel = tree.kernel
-    arrays = {}
-    for t in kernel.tensors:
-        if t.role == "input":
-            arrays[t.name] = from_values(rng.uniform(0.5, 2.0, [e.evaluate(sizes) for e in t.shape]), t.dtype)
+    arrays = drawn(kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 2.0))
     try:
         result = run(tree, sizes, arrays)
     except TilegenError:
