@@ -3,15 +3,21 @@
 Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if what it copies ahead are
 bulk copies alone. All else is the work of the consumers. Where the loop runs several times in a block, the producer
 goes on with the next run while the consumers are still behind the last one: no statement of the launch writes what it
-copies (`bulk`), and nothing else touches the slots. The products of an iteration may run on into the next one if the
-loop does nothing else but asynchronous products: nothing in it looks at what they compute.
+copies (`bulk`), and nothing else touches the slots. The consumers are whole warps, each of which says that it has read;
+the producer makes all bulk copies to shared memory, in every iteration, and each is for that iteration. The products of
+an iteration may run on into the next one if the loop does nothing else but asynchronous products: nothing in it looks
+at what they compute.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import BLOCK_KINDS, Loop, Node
-from tilegen.ir.walk import loops
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Loop, Node
+from tilegen.ir.walk import loads, loops
+from tilegen.judge.bulk import boxes_in
 from tilegen.judge.pipelines import leading_copies, staged_buffers
 from tilegen.poly.instances import Projection
 from tilegen.poly.verdict import Refused
@@ -39,8 +45,10 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             way=f"order the loops so that '{inner.name}' is inside '{loop.name}'",
             code="form",
         )
+    _check_threads(launch, loop)
     if loop.turns:
         _check_turns(launch, loop)
+    _check_copies(program, launch, loop)
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
         raise Refused(
@@ -55,6 +63,60 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
             way="bulk(...) lets one thread start the copy",
             code="form",
         )
+
+
+def _check_threads(launch: Node, loop: Loop) -> None:
+    """Refused where a block's threads are no whole warps, or leave no place for a producer."""
+    # The lanes of an instruction are along x.
+    sizes = {"thread.x": WARP} if any(each.performed for each in loops(launch)) else {}
+    for each in loops(launch):
+        if each.kind in THREAD_KINDS:
+            sizes[each.kind] = max(each.extent.const, sizes.get(each.kind, 1))
+    if loop.turns and not {*sizes} <= {"thread.x"}:
+        raise Refused(
+            f"the threads along '{loop.turns}' take turns, and those of one turn are not all along x",
+            way="one warpgroup multiplies a whole tile, one part of it after the other: bind no loop to thread.y",
+            code="form",
+        )
+    if not loop.turns and {*sizes} <= {"thread.x"}:
+        raise Refused(
+            "a block whose threads are all along x has no row for a producer",
+            way="bind a loop to thread.y, be it one of a single iteration: the producer is one row more",
+            code="form",
+        )
+    if prod(sizes.values()) % WARP:
+        raise Refused(
+            f"'{loop.name}' is specialized, and its {prod(sizes.values())} consumers are no whole warps",
+            way=f"bind loops of a multiple of {WARP} iterations to threads",
+            code="form",
+        )
+
+
+def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:
+    """Refused where a producer does not make all bulk copies, for the iteration that it is in."""
+    mine = staged_buffers(program.tree, loop)
+    for path, box in boxes_in(launch, program.buffers):
+        if not box.stores and path[-1].name != loop.name:
+            raise Refused(
+                f"'{box.target}' is filled beside other bulk copies, and the producer of '{loop.name}' makes one",
+                way=f"keep all bulk copies side by side in '{loop.name}'",
+                code="form",
+            )
+        inside = box.inside | {each.name for each in box.outside}
+        if not box.stores and any(c.value.names().isdisjoint(inside) for c in box.stmt.guard):
+            raise Refused(
+                f"'{box.target}' is filled in some iterations of '{loop.name}' alone",
+                way="specialize no such loop",
+                code="form",
+            )
+    for inner in loops(loop.body):
+        copied = inner.body[: leading_copies(inner, staged_buffers(program.tree, inner))] if inner.across else ()
+        if inner.across == loop.name and (read := {load.buffer for load in loads(copied)} & mine):
+            raise Refused(
+                f"'{min(read)}' is read an iteration of '{loop.name}' ahead, which is specialized",
+                way=f"let no register run ahead across '{loop.name}'",
+                code="form",
+            )
 
 
 def _check_turns(launch: Node, loop: Loop) -> None:

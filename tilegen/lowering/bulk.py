@@ -110,7 +110,6 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
     stages, tile = loop.stages, var(loop.name)
-    _check_ring(found, run, loop.name, block.consuming)
     warps, cluster = block.consuming // WARP, found.cluster
     arrivals = warps * cluster.blocks if cluster else warps
     emptied = Access(found.add_barriers("emptied", names, stages, arrivals, taken), (tile % stages,))
@@ -123,22 +122,6 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -
             found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
     release = If((block.consumers,), (Release(emptied, tile // stages, names, cluster.mask if cluster else 0),))
     found.waits[run.path, len(loop.body)] = [release]
-
-
-def _check_ring(found: Bulk, run: _Run, loop: str, consuming: int) -> None:
-    """LimitError where a producer and the `consuming` threads cannot take turns, iteration by iteration."""
-    if run.test:
-        message = f"'{run.buffers[0]}' is filled in some iterations of '{loop}' alone"
-        raise _no_form(run, message, "specialize no such loop")
-    if consuming % WARP:
-        message = f"'{loop}' is specialized, and its {consuming} consumers are no whole warps"
-        raise _no_form(run, message, f"bind loops of a multiple of {WARP} iterations to threads")
-    if len(found.starts) > 1:
-        message = f"'{run.buffers[0]}' is filled beside other bulk copies, and the producer of '{loop}' makes one"
-        raise _no_form(run, message, f"keep all bulk copies side by side in '{loop}'")
-    if len(found.waits) > 1:
-        message = f"'{run.buffers[0]}' is read an iteration of '{loop}' ahead, which is specialized"
-        raise _no_form(run, message, f"let no register run ahead across '{loop}'")
 
 
 def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

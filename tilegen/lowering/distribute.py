@@ -112,9 +112,10 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
     ring = next((loop for loop in loops(node) if loop.specialized), None)
     if ring:
         if ring.turns:
-            consumers, row, stride = _first_groups(ring.turns, longest), stride, GROUPS * stride
+            consumers, row, stride = Condition(GROUPS - 1 - var(ring.turns)), stride, GROUPS * stride
         else:
-            consumers, row = _first_rows(longest), stride // longest[-1].extent.const
+            last = longest[-1]
+            consumers, row = Condition(last.extent - 1 - var(last.name)), stride // last.extent.const
             size[THREAD_KINDS.index(longest[-1].kind)] += 1
         if ring.registers:
             budgets = choose_budgets(ring, stride, row, max(loop.resident for loop in loops(node)))
@@ -125,25 +126,6 @@ def block_of(node: Node, taken: frozenset[str]) -> Block:
     while tid in taken and len(longest) != 1:
         tid += "_"
     return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers, budgets, ring.turns if ring else "")
-
-
-def _first_rows(longest: list[Loop]) -> Condition:
-    """That a thread is in none of the producer's row. LimitError where the block has no rows."""
-    last = longest[-1] if longest else None
-    if last is None or last.kind == "thread.x":
-        notes = ("bind a loop to thread.y, be it one of a single iteration: the producer is one row more",)
-        message = "a block whose threads are all along x has no row for a producer"
-        raise LimitError(message, last.span if last else None, notes=notes)
-    return Condition(last.extent - 1 - var(last.name))
-
-
-def _first_groups(turns: str, longest: list[Loop]) -> Condition:
-    """That a thread is in one of the groups that take turns. LimitError where such a group has no place in a block."""
-    if len(longest) != 1 or longest[0].kind != "thread.x":
-        notes = ("one warpgroup multiplies a whole tile, one part of it after the other: bind no loop to thread.y",)
-        message = f"the threads along '{turns}' take turns, and those of one turn are not all along x"
-        raise LimitError(message, longest[-1].span if longest else None, notes=notes)
-    return Condition(GROUPS - 1 - var(turns))
 
 
 def _too_many(what: str, limit: int, loop: Loop) -> LimitError:

@@ -21,10 +21,10 @@ class Specialize:
     before:
         for ko < (K + 7)/8  3 stages
     steps:
-        tile(i, 16) -> bi, ti
+        tile(i, 32) -> bi, ti
         tile(k, 8) -> ko, ki
         bind(bi, block.x)
-        bind(ti, thread.x)
+        bind(ti, thread.y)
         order(bi, j, ko, ti, ki)
         bind(j, block.y)
         cache_shared(A, at=ko)
