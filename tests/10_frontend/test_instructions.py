@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.support.declared_sums import summation_on
 from tests.support.simulator.ptx_isa import LAYOUTS, TYPES, Mma, MoveMatrices, Place, Wgmma, read
 from tests.support.stock import instructions
 from tilegen.errors import Source
@@ -224,7 +225,7 @@ def test_how_a_sum_is_added_up_depends_on_the_architecture() -> None:
     declared = stock_instructions()["mma_m16n8k16_bf16"]
     ampere, hopper = Summation(8, 24, True, "sm_80"), Summation(16, 25, True, "sm_90")
     wanted = {"sm_75": None, "sm_80": ampere, "sm_89": ampere, "sm_90": hopper, "sm_90a": hopper, "sm_120": hopper}
-    assert {arch: declared.summation(arch) for arch in wanted} == wanted
+    assert {arch: summation_on(declared, arch) for arch in wanted} == wanted
 
 
 def test_a_sum_may_keep_fewer_bits_than_its_type_has() -> None:

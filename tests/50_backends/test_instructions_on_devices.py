@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.cover import first
-from tests.support.declared_sums import add_up, factor_type, rounded, scattered, worst_factors
+from tests.support.declared_sums import add_up, factor_type, rounded, scattered, summation_on, worst_factors
 from tests.support.devices.instruction_trial import TRIAL_THREADS, trial_kernel
 from tests.support.stock import instructions
 from tilegen.backends import nvrtc
@@ -263,7 +263,7 @@ def test_it_adds_up_as_declared(name: str) -> None:
     import cupy
 
     instruction = PRODUCTS[name]
-    summation = instruction.summation(f"sm_{cupy.cuda.Device().compute_capability}")
+    summation = summation_on(instruction, f"sm_{cupy.cuda.Device().compute_capability}")
     assert summation
     shapes, factor = [operand.shape for operand in instruction.operands], factor_type(instruction)
     random, result = np.random.default_rng(3), instruction.operands[-1].operand.dtype

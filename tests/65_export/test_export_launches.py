@@ -17,7 +17,6 @@ from tests.support.exported import Made, build
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch
-from tilegen.export.versions import choose
 from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
@@ -79,7 +78,7 @@ def lines_of(launch: Launch, sizes: Mapping[str, int], places: Mapping[str, int]
 
 def expected(made: Made, sizes: Mapping[str, int], places: Mapping[str, int]) -> list[str] | None:
     """What it writes of a call; None where that is refused."""
-    version = choose(made.table, sizes, places)
+    version = made.choose(sizes, places)
     if version is None:
         return None
     for launch in version.launches:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.exported import Made, load_launcher
 from tilegen.errors import LimitError
-from tilegen.export.versions import Version, choose
+from tilegen.export.versions import Version
 from tilegen.ir.nodes import DTYPE_BYTES
 
 SCHEDULES = [
@@ -57,7 +57,7 @@ def test_the_table_chooses_as_a_call_does(file: str, schedule: str, kernel: str 
     made = Made(file, schedule, kernel)
     seen = set()
     for sizes, addresses in draws(made, 400):
-        found, wanted = choose(made.table, sizes, addresses), chosen_by_calls(made, sizes, addresses)
+        found, wanted = made.choose(sizes, addresses), chosen_by_calls(made, sizes, addresses)
         assert (found and found.name) == (wanted and wanted.name), (sizes, addresses)
         seen.add(found and found.name)
     assert len(seen) > len(made.table) // 2, "the sizes tell little"

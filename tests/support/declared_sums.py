@@ -5,13 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from tilegen.ir.instructions import Instruction, Summation
+from tilegen.ir.instructions import Instruction, Summation, arch_number
 
 # Bits of a significand with the one before the point, and the exponent of the least normal number.
 SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "tf32": 11, "e4m3": 4, "e5m2": 3}
 LEAST = {"f64": -1022, "f32": -126, "f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}
 # Two significands of a type of one byte, whose product is next below 2.
 BELOW_TWO = {"e4m3": (1.125, 1.75), "e5m2": (1.25, 1.5)}
+
+
+def summation_on(instruction: Instruction, arch: str) -> Summation | None:
+    """How it adds up on an architecture; None where it adds nothing, or exactly."""
+    known = [each for each in instruction.summations if arch_number(arch) >= arch_number(each.arch)]
+    return known[-1] if known else None
 
 
 def exponent(x: Fraction, dtype: str) -> int:

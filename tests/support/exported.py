@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from tilegen.export.c_names import Interface, interface
 from tilegen.export.header import header
 from tilegen.export.launcher import launcher
 from tilegen.export.trial_program import trial_program
-from tilegen.export.versions import Version, versions
+from tilegen.export.versions import Fact, Version, versions
+from tilegen.ir.nodes import Condition
+from tilegen.lowering import fits
 
 OPTIONS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1")
 
@@ -36,6 +39,14 @@ class Made:
     @property
     def name(self) -> str:
         return self.interface.name
+
+    def choose(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> Version | None:
+        """The first version of the table that is met and fits; what has no address is aligned."""
+
+        def is_met(fact: Fact) -> bool:
+            return fact.holds(sizes) if isinstance(fact, Condition) else addresses.get(fact[0], 0) % fact[1] == 0
+
+        return next((v for v in self.table if all(map(is_met, v.needs)) and fits(v.launches, sizes)), None)
 
     def write(self, folder: Path) -> None:
         """The header, the launcher and the test program, with machine code that is none."""

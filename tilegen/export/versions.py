@@ -19,7 +19,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
 from tilegen.ir.reserved_words import fresh
-from tilegen.lowering import Launch, fits
+from tilegen.lowering import Launch
 from tilegen.lowering.integers import elements, shapes
 from tilegen.lowering.specialized import with_whole_rings
 from tilegen.poly import Facts
@@ -48,13 +48,6 @@ class Version:
     def wide(self) -> bool:
         """Whether its offsets have 64 bits."""
         return bool(self.text.wide)
-
-    def is_met(self, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> bool:
-        """True if sizes and addresses are as it needs them; what has no address is aligned."""
-        return all(
-            fact.holds(sizes) if isinstance(fact, Condition) else addresses.get(fact[0], 0) % fact[1] == 0
-            for fact in self.needs
-        )
 
     @property
     def bounds(self) -> tuple[Condition, ...]:
@@ -89,11 +82,6 @@ def versions(tree: Tree, texts: TextVersions) -> tuple[Version, ...]:
     if not narrow or any(v.bounds or v.shapes for v in narrow):
         found = (*narrow, *_of_width(tree, texts, wide=True))
     return _share_texts(found, tree)
-
-
-def choose(table: Sequence[Version], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> Version | None:
-    """The version that runs at these sizes, on tensors at these addresses; None where none fits."""
-    return next((v for v in table if v.is_met(sizes, addresses) and fits(v.launches, sizes)), None)
 
 
 # -- the versions of one width

@@ -246,11 +246,6 @@ class Instruction:
             not self.accumulates and isinstance(value, Load) and value.fallback is None and value.dtype == target.dtype
         )
 
-    def summation(self, arch: str) -> Summation | None:
-        """How it adds up on an architecture; None where it adds nothing, or exactly."""
-        known = [each for each in self.summations if arch_number(arch) >= arch_number(each.arch)]
-        return known[-1] if known else None
-
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """The layouts of the operands in registers."""
