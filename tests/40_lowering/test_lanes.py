@@ -140,8 +140,37 @@ schedule s for sums():
 """
 
 
+# The lanes exchange a term in each round, and have rounds of different numbers.
+ROUNDS = """
+kernel rounds(x: i32[N, M]) -> y: i32[N, M]:
+    y[j, i] = max[k <= j](x[k, i])
+
+schedule s for rounds():
+    reassociate(y)
+    tile(i, 2) -> b, w
+    tile(k, 4) -> c, l
+    order(j, b, w, l, c)
+    bind(w, thread.y)
+    bind(l, thread.x)
+"""
+# What runs is loaded and stored for each chunk.
+CHUNKS = """
+kernel sums(x: i32[N]) -> y: i32[N]:
+    y[j] = sum[k <= j](x[k])
+
+schedule s for sums():
+    reassociate(y)
+    scan(y) -> run
+    tile(j, 2) -> c, l
+    cache_register(run, at=c)
+    bind(l, thread.x)
+"""
+
+
 def trees():
     return {
+        "rounds": tree_from(ROUNDS, N=7),
+        "chunk by chunk": tree_from(CHUNKS, N=5),
         "ahead": tree_from(RUNNING.format("sum", "<")),
         "up to": tree_from(RUNNING.format("max", "<="), N=8),
         "ahead, from the end": tree_from(RUNNING.format("prod", ">")),

@@ -2,12 +2,15 @@
 
 Lanes exchange their terms all at once, and each can have what those ahead of it come to, or those up to it. Theorem:
 that is what a read finds in sequence if it is right ahead of the update of its lane, or right behind it, in the loop of
-the lanes alone, and if nothing between changes a term. Any other read of the result in that loop is refused.
+the lanes alone, and if nothing between changes a term. Any other read of the result in that loop is refused, but for
+those that the first lane makes where it alone has a term: they stay in their order.
 """
 
 from __future__ import annotations
 
+from tilegen.ir.affine import var
 from tilegen.ir.lanes import running_reads
+from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.verdict import Refused
@@ -23,7 +26,9 @@ def _check_reads(program: Projection, combining: Placed, lane: str) -> None:
     update, places, depth = combining.leaf.stmt, combining.places, combining.leaf.names.index(lane) + 1
     results = {access.buffer for access in (update.target, update.best) if access}
     inside = [p for p in program.leaves if p.places[:depth] == places[:depth] and p is not combining]
-    readers = [p for p in inside if any(not use.writes and use.buffer in results for use in p.leaf.uses)]
+    first = Condition(var(lane), equal=True)
+    readers = [p for p in inside if any(not use.writes and use.buffer in results for use in p.leaf.uses)
+               and not (first in update.guard and first in p.leaf.stmt.guard)]  # fmt: skip
     if not readers:
         return
     siblings = {p.places[-1]: p.leaf.stmt for p in inside if p.places[:-1] == places[:-1]}

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const, names_of_atom, var
+from tilegen.ir.lanes import combining_loop
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import interval_of
-from tilegen.ir.walk import accesses, loops, rewrite_nodes, stmts, substitute
+from tilegen.ir.walk import accesses, leaves, loops, rewrite_nodes, stmts, substitute
 from tilegen.lowering.pipeline import begins
 from tilegen.poly import Facts
 
@@ -79,7 +80,10 @@ class _Narrow:
     def _bounds(self, loop: Loop, around: tuple[Loop, ...]) -> tuple[Affine | None, Affine | None]:
         """The first iteration and the end of the loop, as its guards tell them; None where they do not."""
         threads = {each.name for each in around if each.kind in THREAD_KINDS}
-        alike = threads if any(each.kind in THREAD_KINDS for each in loops(loop.body)) else set()
+        meeting = any(each.kind in THREAD_KINDS for each in loops(loop.body)) or any(
+            combining_loop(self.tree, (*around, loop, *path), stmt) for path, stmt in leaves(loop.body)
+        )
+        alike = threads if meeting else set()
         known = {each.name for each in around} - alike
         needed = self._needed(loop)
         low = end = None

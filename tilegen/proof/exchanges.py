@@ -68,9 +68,11 @@ def exchanges_of(
             if access is not None and access.buffer in registers:
                 writers[access.buffer].append(stmt)
     axes = [name for _, name, extent in where.threads if extent != const(1)]  # one thread has no other
+    lanes = frozenset(name for kind, name, _ in where.threads if kind == "thread.x")
     wanted = [
         (n, axis) for n, found in writers.items() for axis in axes if any(_runs_once(s, axis, updates) for s in found)
     ]
+    wanted += [(update.target.buffer, axis) for update in readers.values() for axis in lanes.intersection(axes)]
     if not wanted:
         return Exchanges(frozenset(), updates, readers)
 
@@ -79,8 +81,6 @@ def exchanges_of(
         own = [s for s in writers[key[0]] if not _is_own_lane(s, key[1], updates)]
         read = [load for s in own for load in (*loads(s), *loads(updates.get(id(s))))]
         return {(load.buffer, key[1]) for load in read if load.buffer in registers}
-
-    lanes = frozenset(name for kind, name, _ in where.threads if kind == "thread.x")
 
     def differs(stmt: Stmt, axis: str) -> bool:
         return (axis in lanes and id(stmt) in readers) or _names_thread(stmt, axis, updates)

@@ -169,6 +169,8 @@ class _Lift:
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
+                    if not node.extent.names().isdisjoint(name for _, name, _ in self.where.threads):
+                        raise Refused(f"threads meet in loop '{node.name}', which they run differently often")
                     close()
                     before = self._enter_loop(node)
                     inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)

@@ -255,7 +255,8 @@ class Run:
                     if mine is not None and mine == other:
                         continue
                     updates = [(name, place, path) in self.combined for path in (one, two)]
-                    lanes = any(updates) and (updates[0] or not first) and (updates[1] or not second)
+                    beside = self.buffers[name].space == "register" or all(updates)
+                    lanes = any(updates) and (updates[0] or not first) and (updates[1] or not second) and beside
                     if (first or second) and (here != there or self._meet(one, two, lanes)):
                         return "race"
         return None
