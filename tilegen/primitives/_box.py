@@ -23,6 +23,17 @@ class Box:
         """The place of the point `index` in the box."""
         return tuple(i - b for i, b in zip(index, self.base, strict=True))
 
+    def in_vectors(self, dim: int, width: int) -> Box:
+        """The box with whole vectors along `dim`; as it is where the loops outside have it begin at no multiple."""
+        base = self.base[dim]
+        if width < 2 or self.extent[dim] == 1 or any(factor % width for _, factor in base.terms):
+            return self
+        before = base.const % width
+        extent = -(-(self.extent[dim] + before) // width) * width
+        bases, extents = list(self.base), list(self.extent)
+        bases[dim], extents[dim] = base - before, extent
+        return Box(tuple(bases), tuple(extents))
+
 
 def box_of(region: Region) -> Box:
     """The box of the region. StepError where it has no constant size."""

@@ -51,7 +51,8 @@ class CacheShared:
     All threads of the block share the copying: ahead of the first use, and behind the last where something is written,
     so that registers of C leave through shared memory where `cache_shared(C, ...)` follows `cache_register(C, ...)`.
     `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers, or
-    only those that take the places of one another; `vector` elements are copied at once.
+    only those that take the places of one another; `vector` elements are copied at once, in a row that is longer than
+    what is used where that is no multiple, as of a window with a halo.
     With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
     `<buffer>.shared`, or as the name behind `->` says: two copies of one tensor need two names.
@@ -72,6 +73,8 @@ class CacheShared:
             raise StepError(f"'{buffer.name}' is in {buffer.space} memory already")
         region = region_of(tree, buffer, self.at, self.using)
         box = box_of(region)
+        if region.loads and not region.stores:
+            box = box.in_vectors(buffer.order[-1] if buffer.order else 0, self.vector)
         words = dimension_words(tree, buffer)
         name = name_of_copy(tree, buffer.name, "shared", self.name)
         copy = new_buffer(tree, region, name, "shared", box.extent)
