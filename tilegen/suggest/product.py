@@ -175,7 +175,8 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
     draft = draft.steps(f"walk_columns({ci}, {vi}, {cj}, {vj})")
     draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
-    return draft.first(ahead, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
+    whole = [] if nests.equations[0].conditions else [ahead]  # a tile that has no terms is left out
+    return draft.first(*whole, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
 
 
 def _keep_results(nests: Nests, draft: Draft, at: str) -> Draft:

@@ -54,6 +54,10 @@ class Values:
         self.integer = tuple(self.dialect.types["i64" if launch.wide else "i32"].split())
         most = 2**40 if launch.wide else 400
         self.env = {size: rng.randrange(1, most) for size in launch.kernel.sizes}
+        factors = [factor for along in launch.grid for factor in along.factors]
+        while not all(factor.evaluate(self.env) for factor in factors):  # a grid of whole tiles that has none
+            most *= 2
+            self.env = {size: rng.randrange(1, most) for size in launch.kernel.sizes}
         self.scope = {"true": True, "false": False, "INFINITY": inf}
 
     # -- the program's meaning
