@@ -1,5 +1,8 @@
 """The command suggest and the method of the same name."""
 
+import numpy
+import pytest
+
 from tilegen import api
 from tilegen.cli import run
 
@@ -34,3 +37,22 @@ def test_sizes_and_attributes(capsys):
     assert "for M=8, N=8" in file.kernel().suggest("h100", M=8, N=8).text
     assert run(["suggest", "transpose", "--size", "Q=3"]) == 2
     assert "has no size 'Q'" in capsys.readouterr().err
+
+
+def test_other_commands_ask_for_a_suggestion(tmp_path, capsys):
+    (tmp_path / "own.tg").write_text(KERNEL)
+    own, new = f"{tmp_path}/own.tg", f"{tmp_path}/new.tg"
+    assert run(["new", new, "--from", own]) == 0
+    assert api.load(new).schedules[0].name == "suggested"
+    assert run(["compare", own, "--suggest", "--size", "M=8", "N=8", "--set", "by=3"]) == 0
+    shown = capsys.readouterr().out
+    assert "unscheduled" in shown
+    assert "suggested" in shown
+
+
+@pytest.mark.pocl
+def test_a_kernel_is_compiled_by_its_suggestion():
+    program = api.from_text(KERNEL).kernel(by=4).compile(device="cpu")
+    assert program(numpy.full((3, 70), 2, "f4")).tolist() == [[0.25] * 70] * 3
+    assert len(program.tree.body) == 1
+    assert program.tree.body[0].kind == "block.x"

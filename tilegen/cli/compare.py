@@ -16,7 +16,7 @@ from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_
 from tilegen.cli.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.plot import check_plot, draw, plot_option
 from tilegen.cli.records import attempt_of, comparison_json, records_of
-from tilegen.cli.request import Attempt, Request, select
+from tilegen.cli.request import Attempt, Request, select, suggested
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.shown import size_words
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @MACHINE_INSTEAD
 @click.option("--tuned", metavar="F", help="A row for the fastest in a record of tune, at each size, on this device.")
 @click.option("--steady", type=Finite(0, 60), default=0.0, metavar="S", help="Samples of S seconds, without a pause.")
+@click.option("--suggest", is_flag=True, help="A row for what the command suggest writes.")
 @click.option("--errors", is_flag=True, help="Measure how far products are from exact ones, too.")
 @plot_option("the rates, over the sizes where they vary,")
 def compare_command(
@@ -46,6 +47,7 @@ def compare_command(
     machine: str | None,
     steady: float,
     errors: bool,
+    suggest: bool,
     tuned: str | None,
     plot: str | None,
 ) -> int:
@@ -65,6 +67,9 @@ def compare_command(
         raise UsageError(f"--steady is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_point(fix, "--fix"), requests
     tried = _rows(requests, fixed)
+    if suggest:
+        kernel = next(each.kernel for each in tried.values() if each.applied)
+        tried["suggested"] = suggested(first.file, kernel, machine, first.sizes)
     printing.print_remarks({name: each.applied for name, each in tried.items() if each.applied})
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(each.applied.kernel for each in tried.values() if each.applied))

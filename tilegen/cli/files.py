@@ -140,10 +140,13 @@ def cat_command(file: str, kernel: str | None) -> int:
 def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
     """Write a file of your own at PATH: a kernel and a schedule with all of its steps; or a copy of a whole FILE.
 
+    Where FILE has no schedule, the new one has what tilegen suggest writes.
     A schedule that is refused is not written.
     """
     request = _request(source, kernel)
     file, names = request.load(), request.schedule
+    if not names and not file.schedules:
+        file = file.kernel(kernel).suggest()
     if len(names) > 1:
         notes = (f"--from {shlex.quote(f'{request.file}:{names[0]}')}",)
         raise UsageError("a new file begins with one schedule", notes=notes)

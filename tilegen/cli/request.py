@@ -72,6 +72,12 @@ def attempt(file: str, kernel: api.Kernel, schedule: str | None, given: Mapping[
     return Attempt(file, schedule, given, kernel, result)
 
 
+def suggested(file: str, kernel: api.Kernel, machine: str | None, sizes: Mapping[str, int]) -> Attempt:
+    """What `suggest` makes of the kernel, as a row of the file's."""
+    found = kernel.suggest(machine, **{name: size for name, size in sizes.items() if name in kernel.ir.sizes})
+    return attempt(file, found.kernel(kernel.ir.name, **kernel.values), found.schedules[0].name, {})
+
+
 @dataclass(frozen=True)
 class Request:
     """The arguments that all commands share.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_va
 from tilegen.cli.interrupt import INTERRUPTED
 from tilegen.cli.output import check_output
 from tilegen.cli.records import with_context
-from tilegen.cli.request import Request, select
+from tilegen.cli.request import Request, Selection, select, suggested
 from tilegen.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
@@ -90,8 +92,10 @@ def tune_command(
     ceilings = find_machine(machine) if machine else None
     limits = Limits(timeout, memory * 1e9)
     wish = Wish(parse_duration(budget), kind, seed, device, gpus, limits, ceilings, dask, unproved)
-    selection = select(request)
-    kernel = request.built_kernel(selection, parse_point(fix, "--fix"))
+    selection, fixed = select(request), parse_point(fix, "--fix")
+    if not selection.schedules:
+        selection = _suggested(request, selection, fixed, machine)
+    kernel = request.built_kernel(selection, fixed)
     request.check_sizes(kernel.ir)
     given = {name: values for name, values in request.settings.items() if name in selection.parameters}
     record = resume or _new_record(kernel.ir.name)
@@ -109,6 +113,16 @@ def tune_command(
         print(f"interrupted; to go on: {_resuming(request, record)}", file=sys.stderr)
         return INTERRUPTED
     return 0 if session.tuning.best else DeviceError.exit_code
+
+
+def _suggested(request: Request, selection: Selection, fixed: Mapping[str, int], machine: str | None) -> Selection:
+    """What `suggest` writes for a kernel without schedules; --set may set its parameters."""
+    attributes = {name: each for name, each in request.settings.items() if name in selection.attributes}
+    built = replace(request, settings=attributes).built_kernel(selection, fixed)
+    request.check_sizes(built.ir)
+    file = suggested(request.file, built, machine, request.sizes).kernel.file
+    print(f"{request.file} has no schedule: the candidates are of what tilegen suggest writes", file=sys.stderr)
+    return Selection(file, built.ir.name, file.schedules)
 
 
 def _run(session: Session) -> bool:

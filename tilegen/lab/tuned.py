@@ -64,6 +64,11 @@ class TunedKernel:
     """What a kernel of a file makes of the records of tuning."""
 
     ir: Kernel
+    values: dict[str, float]
+
+    def suggest(self, machine: str | None = None, /, **sizes: int) -> Any:
+        """A file with this kernel and a first schedule."""
+        raise NotImplementedError
 
     def of_record(self, record: RunRecord) -> _Scheduled:
         """The schedule of a record, applied to the record's own text."""
@@ -94,10 +99,14 @@ class TunedKernel:
             return False
         return find_difference(self.ir.written_kernel, other) is None
 
-    def compile(self, tuned: str | Path, device: str = "auto", *, unproved: bool = False) -> TunedProgram:
+    def compile(
+        self, tuned: str | Path | None = None, device: str = "auto", *, unproved: bool = False
+    ) -> TunedProgram | Program:
         """A program that runs, for the sizes of each call, the schedule that was fastest on this device.
 
-        Where the file has no times at these sizes, it runs the fastest of the nearest ones, by their ratios.
+        Where the file has no times at these sizes, it runs the fastest of the nearest ones, by their ratios. Without a
+        file it runs what `suggest` writes: no approximations, no other types; the terms of the reductions that the
+        program's `tree.reassociated` names come in another order. `schedule().compile()` is the kernel as written.
 
             multiply = tilegen.load("gemm").kernel().compile("tune-gemm.jsonl")
             c = multiply(a, b)
@@ -112,6 +121,12 @@ class TunedKernel:
         """
         from tilegen.backends.devices import engine
 
+        if tuned is None:
+            (found,) = (file := self.suggest()).schedules
+            suggested: Program = (
+                file.kernel(self.ir.name, **self.values).schedule(found.name).compile(device, unproved=unproved)
+            )
+            return suggested
         name, records = engine(device).name, self.records_of(tuned)
         there = [r for r in records if r.device and r.device.name == name]
         if not there:
