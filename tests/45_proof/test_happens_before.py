@@ -49,4 +49,4 @@ def test_a_producer_waits_for_ever_where_no_slot_is_left(case, slots):
     (later,) = released_later(*lower(tree), slots)
     proof = prove(tree.kernel, (later,), tree.reassociated)
     assert proof.violation is not None
-    assert proof.violation.violation.sentence == "a wait at 'emptied' is for what never arrives"
+    assert proof.violation.violation.sentence == "a wait at 'emptied of gemm' is for what never arrives"

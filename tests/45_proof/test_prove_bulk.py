@@ -10,6 +10,7 @@ from tests.support.overlapping_kernels import TWO
 from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
+from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import BulkCopies, Release
 from tilegen.lowering.launch_nodes import AwaitLaunches
@@ -61,3 +62,39 @@ def test_each_launch_of_a_program_waits():
     for n, launch in enumerate(launches):
         bare = replace(launch, body=tuple(node for node in launch.body if node != AwaitLaunches()))
         assert prove(tree.kernel, (*launches[:n], bare, *launches[n + 1 :])).verdict == "refused: text"
+
+
+# A launch with a ring of three slots and one with a single slot: both have barriers called 'filled'.
+TWO_RINGS = """
+kernel two(X: i32[M, N], Y: i32[M, N]) -> a: i32[M, N], b: i32[M, N]:
+    a[i, j] = X[i, j] * 2
+    b[i, j] = Y[i, j] * 3
+
+schedule s for two():
+    tile(a.j, 32) -> ao, ai
+    tile(b.j, 32) -> bo, bi
+    bind(a.i, block.x)
+    bind(b.i, block.x)
+    bind(ai, thread.x)
+    bind(bi, thread.x)
+    cache_shared(X, at=ao)
+    cache_shared(Y, at=bo)
+    bulk(X.shared)
+    bulk(Y.shared)
+"""
+
+
+@pytest.mark.parametrize("staged", ["ao", "bo"])
+def test_each_launch_has_barriers_of_its_own(staged):
+    tree = tree_from(f"{TWO_RINGS}    pipeline({staged}, 3)\n")
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    single = ["bo", "ao"].index(staged)
+
+    def beyond(access):
+        return replace(access, index=(const(1),)) if access.buffer == "filled" else access
+
+    one = launches[single]
+    wrong = replace(one, body=rewrite_accesses(one.body, beyond))
+    proof = prove(tree.kernel, (*launches[:single], wrong, *launches[single + 1 :]))
+    assert proof.violation.violation.sentence.endswith("has no such barrier or phase")

@@ -75,7 +75,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 then, orelse = (_expand(each, launch, started, ring) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case BulkCopies(barrier, phase, bytes_, copies):
-                out.append(_event("arrival", barrier, phase, bytes_, started))
+                out.append(_event("arrival", barrier, phase, bytes_, started, launch))
                 if any(each.barrier != barrier for each in nodes(copies) if isinstance(each, BulkCopy)):
                     raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
                 if (found := bytes_of_copies(copies, launch)) != bytes_:
@@ -86,7 +86,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
             case Release(barrier, phase, buffers):
                 if not ring or {*buffers} != ring.buffers:
                     raise Refused(f"a release at '{barrier.buffer}' names other buffers than are filled")
-                out.append(_event("release", barrier, phase, 0, started))
+                out.append(_event("release", barrier, phase, 0, started, launch))
             case BulkStores(stores):
                 out += _nests(stores, launch, "bulk store")
             case BulkStore():
@@ -97,7 +97,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 filled = _filled_at(barrier.buffer, launch)
                 if {*buffers} != (filled or (ring and ring.buffers)) or node.arrival != bool(filled):
                     raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
-                out.append(_event("wait", barrier, phase, 0, started))
+                out.append(_event("wait", barrier, phase, 0, started, launch))
             case _:
                 out.append(node)
     return tuple(out)
@@ -117,10 +117,15 @@ def _nests(body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]
                 raise Refused(f"a {type(node).__name__} is among bulk copies")
 
 
-def _event(kind: Kind, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str]) -> Stmt:
+def barrier_of(name: str, launch: Launch) -> str:
+    """The name of an array of barriers of a launch: another may have one of the same name."""
+    return f"{name} of {launch.name}"
+
+
+def _event(kind: Kind, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str], launch: Launch) -> Stmt:
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
-    target = Access(barrier.buffer, (*barrier.index, phase))
+    target = Access(barrier_of(barrier.buffer, launch), (*barrier.index, phase))
     return Special(barrier.buffer, target, Const(bytes_, "i64"), kind=kind)
 
 

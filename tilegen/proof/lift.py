@@ -28,7 +28,7 @@ from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For,
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets
-from tilegen.proof.bulk import STORES, expand_bulk, fills_ring, is_event, is_wait, without_events
+from tilegen.proof.bulk import STORES, barrier_of, expand_bulk, fills_ring, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
@@ -93,8 +93,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         body = straighten(merge_versions(body, launch, around))
         result.loops |= where.extents | extents_of(nodes(body))
         result.buffers |= {
-            b.name: _shared_in_block(b, where)
-            for b in launch.buffers.values()
+            b.name: b
+            for b in (_of_launch(b, launch, where) for b in launch.buffers.values())
             if b.space in ("global", "shared", "barrier")
         }
         waits = any(isinstance(v, BulkStore | StoresRead) for v in launch.inside)
@@ -104,8 +104,10 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     return result
 
 
-def _shared_in_block(buffer: Buffer, where: Axes) -> Buffer:
-    """Shared memory lives as long as its block."""
+def _of_launch(buffer: Buffer, launch: Launch, where: Axes) -> Buffer:
+    """Shared memory lives as long as its block, and barriers are a launch's own."""
+    if buffer.space == "barrier":
+        return replace(buffer, name=barrier_of(buffer.name, launch))
     return replace(buffer, scope=where.blocks[-1][1]) if buffer.space == "shared" else buffer
 
 
