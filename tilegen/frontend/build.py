@@ -61,7 +61,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     scalars = {name: one for name, one in declared.items() if isinstance(one, Scalar)}
     tensors = {name: one for name, one in declared.items() if isinstance(one, Tensor)}
     assumptions = _assumptions(decl, index, declared)
-    words = _all_words(decl, index, declared)
+    words = [words_of(equation, index, declared) for equation in decl.equations]
     used = Counter(word for w in words for word in w.all())
     behind = _tensors_behind(decl.equations)
     equations: list[Equation] = []
@@ -240,10 +240,6 @@ def _assumptions(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Decla
             if truth is None:
                 found.append(condition)
     return tuple(dict.fromkeys(found))
-
-
-def _all_words(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> list[IndexWords]:
-    return [words_of(equation, index, tensors) for equation in decl.equations]
 
 
 def _tensors_behind(equations: Sequence[s.Assign]) -> dict[str, set[str]]:

@@ -214,7 +214,8 @@ def _change_steps(declared: ScheduleDecl, base: str, inherited: Sequence[StepCal
 
 def _replace_or_append(steps: list[_Step], call: StepCall, base: str) -> None:
     """Put a step that stands alone in the place of the inherited one of its word and first argument, or at the end."""
-    alike = [n for n, step in enumerate(steps) if _is_named(step.call, _word_and_first(call))]
+    name = StepCall(call.word, call.arguments[:1])
+    alike = [n for n, step in enumerate(steps) if _is_named(step.call, name)]
     inherited = [n for n in alike if steps[n].origin is _From.BASE]
     if len(inherited) == 1:
         steps[inherited[0]] = _Step(call, _From.REPLACING)
@@ -249,10 +250,6 @@ def _position(steps: Sequence[_Step], wanted: StepCall, base: str, inherited: Se
 
 def _texts_of(calls: Iterable[StepCall]) -> str:
     return "; ".join(call.text for call in calls)
-
-
-def _word_and_first(call: StepCall) -> StepCall:
-    return StepCall(call.word, call.arguments[:1])
 
 
 def _is_named(call: StepCall, wanted: StepCall) -> bool:

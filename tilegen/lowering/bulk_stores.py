@@ -92,7 +92,7 @@ def add_store_waits(
     chosen: dict[Slot, list[str]] = {}
     over: list[Path] = []  # stores that are waited for at once
     for conflict in sorted((c for c in conflicts if c.of_store), key=lambda c: -c.depth):
-        if any(_is_on_the_way(conflict, slot) for slot in chosen) or not conflict.exists:
+        if any(_lateness(conflict, slot) is not None for slot in chosen) or not conflict.exists:
             continue
         on_the_way = [(late, slot) for slot in barriers if (late := _lateness(conflict, slot)) is not None]
         inside = _ahead_of_certain(node, conflict, barriers, is_implied)
@@ -132,10 +132,6 @@ def _has_certain(node: Node, path: Path, barriers: Mapping[Slot, Barrier], is_im
     return here or any(
         _has_certain(child, (*path, place), barriers, is_implied) for place, child in enumerate(node.body)
     )
-
-
-def _is_on_the_way(conflict: Conflict, slot: Slot) -> bool:
-    return _lateness(conflict, slot) is not None
 
 
 def _lateness(conflict: Conflict, slot: Slot) -> tuple[int, int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.judge import DependenceKind
@@ -29,16 +29,13 @@ def sentence(claims: Sequence[Claim]) -> str:
     """
     if not claims:
         return ""
-    names, kinds, loop = _buffer_names(claims), {claim.kind for claim in claims}, claims[0].carried_by
+    names, kinds = list(dict.fromkeys(claim.buffer for claim in claims)), {claim.kind for claim in claims}
+    loop = claims[0].carried_by
     if loop is not None:
         return f"before the next {loop} {'reads' if kinds == {'RAW'} else 'overwrites'} {_list(names)}"
     if kinds == {"RAW"}:
         return f"{_list(names)} {_are(names)} complete: written above, read below"
     return f"{_list(names)} {_are(names)} {'written twice' if kinds == {'WAW'} else 'read above, overwritten below'}"
-
-
-def _buffer_names(claims: Iterable[Claim]) -> list[str]:
-    return list(dict.fromkeys(claim.buffer for claim in claims))
 
 
 def _list(names: list[str]) -> str:

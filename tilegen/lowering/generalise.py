@@ -133,7 +133,7 @@ class Parameters:
         """
         parted = [self._part(column) for column in zip(*rows, strict=True)]
         # Remainders last: where they are those of a parameter, they need none.
-        rests = sorted({rest for _, rest, _ in parted if rest}, key=lambda r: (_remainders(r), _weight(r)))
+        rests = sorted({rest for _, rest, _ in parted if rest}, key=lambda r: (bool(_moduli(r)), _weight(r)))
         found: dict[Values, Affine] = {}
         for rest in rests:
             known = self._find_in_parameters(rest)
@@ -193,10 +193,6 @@ def _divide(value: Affine, by: int) -> Affine:
 
 def _moduli(values: Iterable[Affine]) -> set[int]:
     return {atom.by for v in values for atom, _ in v.terms if isinstance(atom, Mod)}
-
-
-def _remainders(values: Values) -> bool:
-    return bool(_moduli(values))
 
 
 def _weight(values: Values) -> tuple[int, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.walk import rewrite_indices, walk
 from tilegen.lowering.distribute import Shares
-from tilegen.lowering.program import For, Let, Spmd, with_body, with_lists
+from tilegen.lowering.program import For, Let, Spmd, names_in, with_body, with_lists
 
 
 def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Spmd, ...]:
@@ -33,7 +32,8 @@ def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Sp
     shown = shares.of_element() if mixed else values
     for place, value in values.items():
         body = _fold_value(body, place, value)
-    lets = [Let(place, shown[place]) for place in values if _mentions(body, place)]
+    used = names_in(walk(body))
+    lets = [Let(place, shown[place]) for place in values if place in used]
     if mixed:
         body = _fold_value(body, element, shares.element)
         lets = [Let(element, shares.element), *lets]
@@ -46,17 +46,11 @@ def _fold_value(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd,
     key = next((atom for atom, _ in value.terms if not isinstance(atom, str)), value.terms[-1][0])
     factor = dict(value.terms)[key]
 
-    def fold(part: Any) -> Any:
-        if not isinstance(part, Affine):
-            return part
+    def fold(part: Affine) -> Affine:
         found = dict(part.terms).get(key, 0)
         if not found or found % factor:
             return part
         new = part - value * (found // factor) + var(name) * (found // factor)
         return new if len(new.terms) <= len(part.terms) else part
 
-    return rewrite(body, fold)
-
-
-def _mentions(body: tuple[Spmd, ...], name: str) -> bool:
-    return any(isinstance(v, Affine) and name in v.names() for v in walk(body))
+    return rewrite_indices(body, fold)

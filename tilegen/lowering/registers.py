@@ -22,17 +22,14 @@ def declare(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: in
     using = [place for place, node in enumerate(body) if uses(node, buffer)]
     if not using:
         return body
-    if all(_opens(body[place], outer) for place in using) and (len(using) == 1 or _only_loops(body, using)):
+    opens = all(_opens(body[place], outer) for place in using)
+    if opens and (len(using) == 1 or all(isinstance(body[place], For) for place in using)):
         return tuple(with_lists(node, lambda inner: declare(inner, buffer, outer, dims)) for node in body)
     first = using[0]
     node = body[first]
     if dims == 0 and isinstance(node, Stmt) and node.reduce is None and node.target.buffer == buffer:
         return (*body[:first], Declare(buffer, node.value, node), *body[first + 1 :])
     return (*body[:first], Declare(buffer), *body[first:])
-
-
-def _only_loops(body: tuple[Spmd, ...], using: list[int]) -> bool:
-    return all(isinstance(body[place], For) for place in using)
 
 
 def _opens(node: Spmd, outer: frozenset[str]) -> bool:

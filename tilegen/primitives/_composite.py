@@ -109,7 +109,8 @@ def _bind_argument(argument: Argument, values: Mapping[str, Any]) -> Argument:
                 case None:
                     return _part_of(argument, values)
                 case _:
-                    return _with_span(bound, span)
+                    spanned: Argument = replace(bound, span=bound.span or span)
+                    return spanned
         case Items(items, span):
             return Items(tuple(_bind_argument(i, values) for i in items), span)
         case Arithmetic(operator, left, right, span):
@@ -129,10 +130,6 @@ def _part_of(word: Word, values: Mapping[str, Any]) -> Word:
     if not dot or not isinstance(bound, Word) or word.text in LOOP_KINDS:
         return word
     return replace(word, text=f"{bound.text}.{part.text.rpartition('.')[2] if isinstance(part, Word) else rest}")
-
-
-def _with_span(bound: Argument, span: Span | None) -> Argument:
-    return replace(bound, span=bound.span or span)
 
 
 def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | None) -> int:

@@ -23,7 +23,7 @@ def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...])
     across = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.across)
     loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
     rest = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.rest)
-    here = {old: var(r.name) for old, r in zip(_term_loops(terms), (*across, *rest), strict=True)}
+    here = {loop.name: var(r.name) for loop, r in zip((*terms.across, *terms.rest), (*across, *rest), strict=True)}
     point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
     values = {r.name: p for r, p in zip((*whole.loops, *whole.reduced), point, strict=True)}
     conditions = _conditions(terms, here, values)
@@ -95,7 +95,3 @@ def _holds_by_loops(place: Affine, room: Affine, terms: Terms) -> bool:
     if room == place:
         return place.const >= 0 and all(isinstance(a, str) and a in loops and f > 0 for a, f in place.terms)
     return len(place.terms) == 1 and str(place) in loops and room == loops[str(place)] - 1 - place
-
-
-def _term_loops(terms: Terms) -> list[str]:
-    return [loop.name for loop in (*terms.across, *terms.rest)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
-from tilegen.ir.walk import in_loops, rewrite, substitute
+from tilegen.ir.walk import in_loops, rewrite_indices, substitute
 from tilegen.primitives._elements import element_copied
 from tilegen.primitives._region import Point, Region
 
@@ -46,4 +46,4 @@ def _in_vectors(headers: list[Loop], stmt: Stmt, copy: Buffer, width: int) -> tu
     kept = [*headers[:-1], row] if extent > width else headers[:-1]
     extents = {row.name: extent // width, lane.name: width}
     moved = substitute(stmt, {last.name: place})
-    return [*kept, lane], rewrite(moved, lambda v: simplify(v, extents) if isinstance(v, Affine) else v)
+    return [*kept, lane], rewrite_indices(moved, lambda index: simplify(index, extents))

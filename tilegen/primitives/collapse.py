@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoin, simplify
-from tilegen.ir.walk import loops, rewrite, rewrite_nodes, substitute
+from tilegen.ir.walk import loops, rewrite_indices, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescope
 
@@ -63,7 +63,7 @@ class Collapse:
                 return value
             if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
                 raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
-            body = rewrite(substitute(value.body[0].body, place), _rejoin)
+            body = rewrite_indices(substitute(value.body[0].body, place), rejoin)
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial", roles=())
 
         merged = replace(tree, body=rewrite_nodes(tree.body, merge))
@@ -74,7 +74,3 @@ class Collapse:
 
     def _way(self) -> str:
         return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
-
-
-def _rejoin(value: object) -> object:
-    return rejoin(value) if isinstance(value, Affine) else value
