@@ -163,7 +163,7 @@ def test_what_is_proved_and_explained_is_a_table() -> None:
     assert repr(proof) == "<Proof: proved>"
     assert re.search(r"^races +\d+ +[\d.]+  proved$", str(proof), re.M)
     found = tiled.explain(compiled=False, last=True, M=512, N=512, K=512)
-    assert repr(found) == "<Explanation: gemm, schedule tiled  M=512 K=512 N=512  on one H200>"
+    assert repr(found) == "<Explanation: gemm, schedule tiled  M=512 K=512 N=512  for H200>"
     assert repr(found.steps[0]).startswith("<unroll(ki): 1 launch, ")
     lines = str(found).splitlines()
     assert lines[1].split()[:2] == ["step", "grid"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import cuda
+from tilegen.backends import cuda, nvrtc
 from tilegen.cli import run
 from tilegen.errors import ArgumentError, SourceError, StepError, TilegenError, UsageError
 
@@ -122,7 +122,9 @@ def test_a_device_or_a_compiler_that_is_missing_ends_with_5(monkeypatch, capsys)
     monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
     assert run(["check", "gemm", "--schedule", "naive", "--device", "cuda"]) == 5
     assert "no GPU was found" in capsys.readouterr().err
-    assert run(["asm", "gemm", "--schedule", "naive", "--arch", "sm_1"]) == 5
+    monkeypatch.setattr(nvrtc, "unavailable_reason", lambda: "there is no compiler")
+    assert run(["asm", "gemm", "--schedule", "naive"]) == 5
+    assert "there is no compiler" in capsys.readouterr().err
 
 
 def test_text_from_standard_input(monkeypatch, capsys) -> None:

@@ -16,20 +16,6 @@ from tilegen.lab.check import cases, check
 
 # What the CPU can run and no GPU can: consumers that are no whole warp, and too many registers.
 REFUSED = {
-    "no whole warps": """
-kernel a(x: f32[M, K], y: f32[K, N]) -> z: f32[M, N]:
-    z[i, j] = sum[k](x[i, k] * y[k, j])
-schedule s for a:
-    tile(i, 4) -> bi, ti
-    tile(k, 8) -> ko, ki
-    order(bi, ko, ti, j, ki)
-    bind(bi, block.x)
-    bind(ti, thread.y)
-    cache_shared(x, at=ko)
-    bulk(x.shared)
-    pipeline(ko, 2)
-    specialize(ko)
-""",
     "in registers": """
 kernel a(x: f32[N]) -> y: f32[N]:
     y[i] = x[i] * 2

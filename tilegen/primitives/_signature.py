@@ -25,6 +25,7 @@ _TYPES: dict[str, Any] = {
     "BufferName | None": str | None,
     "LoopName | tuple[LoopName, ...]": str | Sequence[str],
     "tuple[LoopName, ...]": Sequence[str],
+    "tuple[BufferName, ...]": Sequence[str],
     "tuple[LoopName | Dots, ...]": Sequence[str | EllipsisType],
     "tuple[int, ...]": Sequence[int],
     "tuple[str, ...]": Sequence[str],
