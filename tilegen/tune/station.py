@@ -24,7 +24,9 @@ from tilegen.tune.space import Candidate
 from tilegen.tune.task import LOST, Outcome, Samples, Task
 
 _MOST_PREPARERS = 16
-_SAFE_PATH = "PYTHONSAFEPATH"  # a process does not take files of the current folder for modules of Python's
+# A child does not take files of the current folder for modules of Python's; and where all cores have a child, products
+# of matrices on several threads each would wait for each other.
+_OF_CHILDREN = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Station:
         self._threads = ThreadPoolExecutor(self.width)
         # What else runs on a CPU that is timed makes its times longer.
         self._one_at_a_time: AbstractContextManager[Any] = nullcontext()
-        self._safe_path = os.environ.get(_SAFE_PATH)
-        os.environ[_SAFE_PATH] = "1"
+        self._environment = {name: os.environ.get(name) for name in _OF_CHILDREN}
+        os.environ.update(_OF_CHILDREN)
 
     def find_device(self) -> Device:
         """The device that is timed on. Raises DeviceError where it cannot be, UsageError where GPUs differ."""
@@ -131,8 +133,9 @@ class Station:
         self._end(Pool.close)
         self._threads.shutdown(cancel_futures=True)
         self._folder.cleanup()
-        os.environ.pop(_SAFE_PATH)
-        os.environ.update({} if self._safe_path is None else {_SAFE_PATH: self._safe_path})
+        for name, value in self._environment.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
 
     def _end(self, end: Callable[[Pool], None]) -> None:
         with ThreadPoolExecutor(len(self._pools)) as threads:
