@@ -7,7 +7,7 @@ or grouping of terms are equal as values, so trees can be compared by structure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -103,14 +103,14 @@ class Affine(_Sum):
 
     def __floordiv__(self, by: int) -> Affine:
         assert by > 0, by
-        whole, rest = self._split(by)
+        whole, rest = self.split(by)
         if not rest.terms:
             return whole + rest.const // by
         return whole + Affine(((Div(*_cancel(rest, by)), 1),))
 
     def __mod__(self, by: int) -> Affine:
         assert by > 0, by
-        _, rest = self._split(by)
+        _, rest = self.split(by)
         if not rest.terms:
             return Affine((), rest.const % by)
         shared = _common_factor(rest, by)
@@ -126,7 +126,7 @@ class Affine(_Sum):
         """ceil(self / by)."""
         return (self + (by - 1)) // by
 
-    def _split(self, by: int) -> tuple[Affine, Affine]:
+    def split(self, by: int) -> tuple[Affine, Affine]:
         """(whole, rest) with self == by * whole + rest and the coefficients of rest in [0, by)."""
         whole = Affine(tuple((a, c // by) for a, c in self.terms if c // by), self.const // by)
         rest = Affine(tuple((a, c % by) for a, c in self.terms if c % by), self.const % by)
@@ -166,6 +166,10 @@ class Affine(_Sum):
     def linear_in(self, name: str) -> bool:
         """True if `name` occurs in no division."""
         return all(isinstance(a, str) or name not in a.arg.names() for a, _ in self.terms)
+
+    def part_with(self, names: Collection[str]) -> Affine:
+        """The terms that some of these names occur in, inside divisions too."""
+        return Affine(tuple((a, c) for a, c in self.terms if not names_of_atom(a).isdisjoint(names)))
 
     def sides(self) -> tuple[Affine, Affine]:
         """(low, high) with self == high - low + const, no factor in either of them negative."""

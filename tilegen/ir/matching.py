@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import permutations
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, const, names_of_atom
 from tilegen.ir.instructions import FORMATS
 from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses, walk
@@ -117,8 +117,7 @@ def perfect_nest(loop: Loop) -> tuple[tuple[Loop, ...], Stmt] | None:
 
 def inner_part(index: Affine, nest: Collection[str]) -> Affine:
     """The part of an index that the loops of a nest decide; the rest is the same in all of it."""
-    inside = [(a, c) for a, c in index.terms if (names := Affine(((a, 1),)).names()) and names <= set(nest)]
-    return Affine(tuple(inside))
+    return Affine(tuple((a, c) for a, c in index.terms if (names := names_of_atom(a)) and names <= set(nest)))
 
 
 def values_at(performed: Performed, loops: Mapping[str, int], indices: Mapping[str, Affine]) -> dict[str, Affine]:

@@ -131,8 +131,7 @@ def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
 
 def _divide(value: Affine, by: int, extents: Mapping[str, int]) -> tuple[Affine, Affine | None]:
     """(whole, rest) with value == by*whole + rest and 0 <= rest < by certain, or (value, None)."""
-    whole = Affine(tuple((a, c // by) for a, c in value.terms if c // by), value.const // by)
-    rest = Affine(tuple((a, c % by) for a, c in value.terms if c % by), value.const % by)
+    whole, rest = value.split(by)
     range_ = interval_of(rest, extents)
     if range_ is None or range_[0] < 0 or range_[1] >= by:
         return value, None

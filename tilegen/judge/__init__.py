@@ -55,19 +55,15 @@ __all__ = [
 ]
 
 
-def _check_derived(program: Projection) -> None:
-    _check_derived_once(program.kernel)
-
-
 @lru_cache(maxsize=100)
-def _check_derived_once(kernel: Kernel) -> None:
+def _check_derived(kernel: Kernel) -> None:
     """Few steps derive a kernel, and each of those behind them is judged against it. The proof asks anew."""
     check_derived(kernel)
 
 
 # In the order in which they are asked: a later check may rely on the earlier ones.
 CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
-    ("that what steps derived from the kernel is the kernel", _check_derived),
+    ("that what steps derived from the kernel is the kernel", lambda program: _check_derived(program.kernel)),
     ("that every instance runs exactly once", check_coverage),
     ("that each statement computes what the kernel says", check_shape),
     ("that no dependence is reversed", check_order),

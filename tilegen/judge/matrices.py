@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from tilegen.ir.affine import Affine, Div, Mod, const
+from tilegen.ir.affine import Affine, Div, Mod, const, names_of_atom
 from tilegen.ir.boxes import Box, first_of_equals
 from tilegen.ir.descriptors import NotDescribed, described_form, start_fault
 from tilegen.ir.fragments import deal_fragments, registers_of
@@ -182,7 +182,7 @@ def _check_separate(access: Access, nest: Mapping[str, int]) -> None:
     """Every index is a sum of a part that the nest's loops decide, and of one that is the same in all of it."""
     for index in access.index:
         for atom, _ in index.terms:
-            names = Affine(((atom, 1),)).names()
+            names = names_of_atom(atom)
             if names & nest.keys() and not names <= nest.keys():
                 sentence = f"'{index}', an index of '{access.buffer}', divides a loop of the nest"
                 raise Refused(sentence, None, *_ways_apart(atom, nest), code="form")

@@ -173,7 +173,7 @@ class Parameters:
         if by > 1 and all((r.const - least) % by == 0 for r in rests):
             common, rests = common + least * sign, [r - least for r in rests]
         factor = gcd(by, *(r.const for r in rests))
-        return common, tuple(_divide(r, factor) for r in rests), factor * sign
+        return common, tuple(r.split(factor)[0] for r in rests), factor * sign
 
     def _find_in_parameters(self, rest: Values) -> Affine | None:
         """`rest` as an expression of a parameter or sum that there is: a*p + b or p % m."""
@@ -185,10 +185,6 @@ class Parameters:
                 if all(r == simplify(v % by, self.extents) for r, v in zip(rest, values, strict=True)):
                     return known % by
         return None
-
-
-def _divide(value: Affine, by: int) -> Affine:
-    return Affine(tuple((a, c // by) for a, c in value.terms), value.const // by)
 
 
 def _moduli(values: Iterable[Affine]) -> set[int]:

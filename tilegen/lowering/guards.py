@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, Atom, const
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
 from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, BulkWait, Release, StartBarriers, StoresRead
@@ -315,7 +315,7 @@ def _hardest_instance(
     """
     if condition.equal or not condition.value.names().isdisjoint(blocked):
         return None
-    moving = Affine(tuple((a, f) for a, f in condition.value.terms if _moves(a, box)))
+    moving = condition.value.part_with(box)
     range_ = interval_of(moving, box)
     if range_ is None:
         return None
@@ -326,10 +326,6 @@ def _hardest_instance(
             low = max(low, rest[0]) if rest is not None else low
     value = condition.value - moving + low
     return Condition(value) if not value.is_const else None
-
-
-def _moves(atom: Atom, box: Mapping[str, int]) -> bool:
-    return atom in box if isinstance(atom, str) else not atom.arg.names().isdisjoint(box)
 
 
 def _strictest(tests: Iterable[Condition]) -> Tests:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilegen.ir.affine import Affine, const, names_of_atom, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining_loop
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import interval_of
@@ -133,7 +133,7 @@ def _easiest(stmt: Stmt, name: str, inner: Mapping[str, int]) -> Iterator[tuple[
     for value, equal in stmt.guard:
         if equal or not value.coefficient(name) or not value.linear_in(name):
             continue
-        moving = Affine(tuple((a, f) for a, f in value.terms if not names_of_atom(a).isdisjoint(inner)))
+        moving = value.part_with(inner)
         if (ends := interval_of(moving, inner)) is not None:
             fixed = value - moving
             yield fixed - fixed.const, fixed.const + ends[1]

@@ -146,7 +146,7 @@ def _without_common_terms(value: Any) -> Any:
             if not {a for a, _ in left.terms} & {a for a, _ in right.terms} and not (left.const and right.const):
                 return value
             apart = left - right
-            lower = Affine(tuple((atom, -factor) for atom, factor in apart.terms if factor < 0), max(0, -apart.const))
+            lower = apart.sides()[0] + max(0, -apart.const)
             return replace(value, args=(Index(apart + lower, kind), Index(lower, kind)))
         case _:
             return value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, names_of_atom
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Buffer, Condition
 from tilegen.ir.ranges import interval_of
 from tilegen.primitives._region import BufferUse, Point, Region
@@ -78,7 +78,7 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
 def _fixed_and_rest(region: Region, use: BufferUse, value: Affine) -> tuple[Affine, int, int]:
     """(part that the loops outside fix, least and greatest of the rest)."""
     inner = {loop.name: loop for loop in use.path}
-    moving = Affine(tuple(t for t in value.terms if not names_of_atom(t[0]).isdisjoint(inner)), value.const)
+    moving = value.part_with(inner) + value.const
     extents: dict[str, int] = {}
     for name in moving.names() & inner.keys():
         loop = inner[name]
