@@ -63,3 +63,11 @@ def test_counts_are_of_what_runs():
     moved = [t.bytes for t in traffic(program_of(with_mean_trips(launch, sizes)), sizes) if t.site.buffer == "A"]
     tiles = sum(max(0, 2 * bj - 2 * bi + 2) for bi in range(64) for bj in range(64))
     assert moved == [pytest.approx(tiles * 8 * 4 * 4, rel=0.02)]
+
+
+def test_a_loop_of_several_nests_runs_equally_often_in_all():
+    """The sums start at all elements, and have terms at some."""
+    text = "kernel k(x: i32[M, N]) -> y: i32[M, N]:\n    y[i, j] = sum[k < j](x[i, k])\n\n"
+    module = parse(Source("k.tg", f"{text}schedule s for k():\n    reassociate(y)\n    order(..., j)\n"))
+    tree = apply(build(module.kernels["k"]), module.schedules[0]).tree
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"

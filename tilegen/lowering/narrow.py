@@ -38,6 +38,8 @@ class _Narrow:
         self.tree, self.facts = tree, Facts(tree.kernel)
         self.memory = {b.name: b for b in tree.buffers}
         registers = [a for a in accesses(tree.body) if self.memory[a.buffer].space == "register"]
+        names = [loop.name for loop in loops(tree.body)]
+        self.several = {name for name in names if names.count(name) > 1}  # all of one name run equally often
         self.counting = {name for access in registers for index in access.index for name in index.names()}
 
     def node(self, node: Node, around: tuple[Loop, ...]) -> Node:
@@ -51,7 +53,7 @@ class _Narrow:
     def _may_be_narrow(self, loop: Loop) -> bool:
         short = loop.extent.is_const and loop.extent.const <= SHORT
         plain = loop.kind == "serial" and not (loop.specialized or loop.overlapped or loop.turns or loop.roles)
-        return plain and not short and loop.name not in self.counting
+        return plain and not short and loop.name not in self.counting and loop.name not in self.several
 
     def _narrowed(self, loop: Loop, around: tuple[Loop, ...]) -> Loop:
         low, end = self._bounds(loop, around)

@@ -19,11 +19,13 @@ from tilegen.primitives._region import Point
 def plain_equation(tree: Tree, tensor: str, step: str) -> Equation:
     """The equation of an intermediate tensor, for a step that computes it elsewhere.
 
-    StepError where it finds the place of an optimum, or its left side has an index that is no plain loop.
+    StepError where it finds the place of an optimum, belongs to a scan, or has an index that is no plain loop.
     """
     found = next((e for e in tree.kernel.equations if e.target == tensor), None)
     if found is None or found.best:
         raise StepError(f"'{tensor}' belongs to an argmax or argmin, and {step} takes other equations")
+    if found.running or any(e.running == tensor for e in tree.kernel.equations):
+        raise StepError(f"'{tensor}' belongs to a scan, read while it runs, and {step} takes other equations")
     if sorted(map(str, found.index)) != sorted(r.name for r in found.loops):
         raise StepError(f"the left side of '{tensor}' has an index that is no plain loop")
     return found
