@@ -24,6 +24,7 @@ from tests.support.enumeration.runs import verdict
 from tests.support.enumeration.structure import structure
 from tests.support.generators.atomics import atomics_recipe
 from tests.support.generators.meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
+from tests.support.generators.prefixes import runs_along, scan_recipe
 from tests.support.generators.programs import any_text, holds, points, random_sizes
 from tests.support.generators.roles import roles_recipe
 from tests.support.generators.steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
@@ -98,6 +99,7 @@ def arrays_for(kernel, sizes, number):
 def draw(pick, text, kernel, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
     recipe = pick([gpu_recipe] * 4 + [any_steps, warp_recipe, lanes_recipe] * 2 + [atomics_recipe, roles_recipe])
+    recipe = scan_recipe if runs_along(text) and pick([True] * 4 + [False]) else recipe
     warps = recipe is warp_recipe
     tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)

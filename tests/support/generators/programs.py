@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.support.generators.prefixes import prefix_kernel
 from tests.support.generators.ranges import ranges_kernel
 from tests.support.generators.updates import with_scalars, with_updates
 
@@ -23,7 +24,12 @@ class RandomKernel:
 
 def random_kernel(pick) -> RandomKernel:
     """A kernel of one to three statements, of rank 1 to 4: half of them of a well-known shape."""
-    family = pick([_general] * 5 + [_product] * 3 + [_window, _chain, _sides, _nearest_rows, _rows, _permutation])
+    family = pick(
+        [_general] * 5
+        + [_product] * 3
+        + [_window, _chain, _sides, _nearest_rows, _rows, _permutation]
+        + [prefix_kernel]
+    )
     text = with_scalars(pick, with_updates(pick, family(pick)))
     head, _, body = text.partition(":\n")
     return RandomKernel(text, tuple(s for s in SIZES + "K" if f" {s}" in head or f"[{s}" in head or f"*{s}" in head))

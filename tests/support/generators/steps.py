@@ -11,12 +11,12 @@ WORDS = (
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve"]
-    + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch"]
+    + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch", "scan", "split_scan"]
 )  # fmt: skip
 
 
 FOR_GPUS = ["warp_tile", "resident", "fast_math", "rfactor", "compute_at", "round_up", "stream", "bulk", "tensorize"]
-FOR_GPUS += ["multicast", "dependent_launch"]
+FOR_GPUS += ["multicast", "dependent_launch", "scan", "split_scan"]
 
 
 def random_step(pick, tree, number: int) -> str:
@@ -82,6 +82,12 @@ def _for_gpus(pick, tree, word, loop, number):
             return f"resident({loop}, {pick([2, 4, 99])})"
         case "stream" | "bulk" as word:
             return f"{word}({pick([b.name for b in tree.buffers])})"
+        case "scan":
+            some = [b.name for b in tree.buffers]
+            return f"scan({pick(some)}{pick([f') -> a{number}', f', along={pick(some)})'])}"
+        case "split_scan":
+            names = f"a{number}, b{number}, c{number}"
+            return f"split_scan({pick([b.name for b in tree.buffers])}, {pick([2, 3, 4])}) -> {names}"
         case "multicast":
             return f"multicast({pick([b.name for b in tree.buffers])}, {loop})"
         case "dependent_launch":
