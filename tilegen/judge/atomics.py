@@ -12,7 +12,7 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Original, Projection
 from tilegen.poly.system import equal_rows
-from tilegen.poly.verdict import Refused, counterexample
+from tilegen.poly.verdict import NoForm, Refused, counterexample
 
 
 def check_atomics(program: Projection) -> None:
@@ -28,12 +28,11 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
     if stmt.is_copy or stmt.reduce is None:
         raise Refused(f"'{stmt.name}' is no update of a reduction, and would be atomic")
     if (stmt.reduce, buffer.dtype) not in NATIVE:
-        raise Refused(
+        raise NoForm(
             f"there is no atomic {stmt.reduce} of {buffer.dtype}, which '{stmt.name}' is",
             None,
             "atomic are sums of f32, f64 and i32, and the max and min of i32",
             f"rfactor({stmt.name}, ...) reduces in parts, which a launch of its own combines",
-            code="form",
         )
     if stmt.name not in program.tree.reassociated:
         _check_single(program.original, stmt.name)

@@ -32,7 +32,7 @@ from tilegen.ir.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import loops, stmts, writes
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import example, negation_rows, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import NoForm, Words
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def check_box(program: Projection, path: tuple[Loop, ...], box: BoxCopy) -> None
     """Refused where a box of either direction, inside the loops `path`, is not as one thread can copy it."""
     for each in path:
         if each.kind in THREAD_KINDS:
-            raise Refused(f"a bulk copy is the work of one thread, and stands in '{each.name}'", code="form")
+            raise NoForm(f"a bulk copy is the work of one thread, and stands in '{each.name}'")
     _check_stages(program, box)
     _check_guard(program, box)
 
@@ -105,27 +105,26 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     """What the nest copies. Refused where that is no box, or not as the hardware copies one."""
     found = perfect_nest(nest)
     if found is None or any(each.kind != "bulk" for each in found[0]):
-        raise Refused(f"the bulk loops from '{nest.name}' on hold more than one copy", code="form")
+        raise NoForm(f"the bulk loops from '{nest.name}' on hold more than one copy")
     inner, stmt = found
     if not (stmt.is_copy and isinstance(stmt.value, Load) and stmt.reduce is None):
-        raise Refused(f"'{stmt.name}' does more than copy, in bulk loops", code="form")
+        raise NoForm(f"'{stmt.name}' does more than copy, in bulk loops")
     read, written = (stmt.value.buffer, stmt.value.index), (stmt.target.buffer, stmt.target.index)
     spaces = buffers[read[0]].space, buffers[written[0]].space
     if {*spaces} != {"global", "shared"}:
         message = f"a bulk copy goes between global and shared memory, not from {spaces[0]} to {spaces[1]} memory"
-        raise Refused(message, code="form")
+        raise NoForm(message)
     stores = spaces[1] == "global"
     (name, index), (home, place) = (written, read) if stores else (read, written)
     tensor, target = buffers[name], buffers[home]
     fallback = stmt.value.fallback
     if fallback is not None and (fallback.value != 0 or copysign(1, fallback.value) < 0):
-        raise Refused(
+        raise NoForm(
             f"outside of '{tensor.name}' the kernel reads {fallback.value}, and a bulk copy brings zeros",
             way="a read with `else 0` can be made so",
-            code="form",
         )
     if len(tensor.shape) > BOX_DIMENSIONS or not tensor.shape:
-        raise Refused(f"a bulk copy takes a tensor of 1 to {BOX_DIMENSIONS} dimensions", code="form")
+        raise NoForm(f"a bulk copy takes a tensor of 1 to {BOX_DIMENSIONS} dimensions")
     swizzle = _swizzle_of(target)
     extents, inside = _extents_of_box(inner, (index, place), tensor, target, swizzle)
     _check_extents(tensor, target, extents, swizzle)
@@ -158,17 +157,15 @@ def _swizzle_of(target: Buffer) -> int:
     if target.swizzle != hardware_swizzle(length * size, size):
         ways = [f"swizzle({target.name}, {BULK_UNIT // size}{_more(span)})" for span in BULK_SPANS]
         panel = f"rows of 128 bytes, which cache_shared(..., panel={128 // size}) makes, can be swizzled"
-        raise Refused(
+        raise NoForm(
             f"the swizzle of '{target.name}' is {target.swizzle} in rows of {length * size} bytes, and no bulk copy "
             "permutes so",
             way=ways[BULK_SPANS.index(length * size)] + " is how it does" if length * size in BULK_SPANS else panel,
-            code="form",
         )
     if count_rows(target) > 1 and count_rows(target) % 8:
-        raise Refused(
+        raise NoForm(
             f"'{target.name}' is swizzled and has {count_rows(target)} rows, and a bulk copy takes them 8 at a time",
             way="choose a tile with a multiple of 8 rows",
-            code="form",
         )
     return length * size
 
@@ -242,11 +239,10 @@ def _check_extents(tensor: Buffer, target: Buffer, extents: tuple[int, ...], swi
     row = extents[0] * size
     if row % BULK_UNIT or (swizzle and row != swizzle):
         what = f"{swizzle} bytes, as they are swizzled" if swizzle else f"a multiple of {BULK_UNIT} bytes"
-        raise Refused(
+        raise NoForm(
             f"a bulk copy moves rows of {what}, and of a row of '{tensor.name}' {row} bytes lie side by side in "
             f"'{target.name}'",
             way="a wider tile, in the storage order of the tensor, has longer rows",
-            code="form",
         )
 
 
@@ -254,7 +250,7 @@ def _check_separate(indices: tuple[Affine, ...], inside: frozenset[str]) -> None
     """No index divides a loop of the box: the box begins where these are 0."""
     for index in indices:
         if not all(index.linear_in(name) for name in inside):
-            raise Refused(f"'{index}' divides a loop of a bulk copy", code="form")
+            raise NoForm(f"'{index}' divides a loop of a bulk copy")
 
 
 def _check_places(place: tuple[Affine, ...], target: Buffer, inside: frozenset[str]) -> None:
@@ -266,13 +262,12 @@ def _check_places(place: tuple[Affine, ...], target: Buffer, inside: frozenset[s
             step = factor * strides[dim] * size
             if step % BOX_PLACE:
                 where = f"a step of '{Affine(((atom, 1),))}'" if atom else "its begin"
-                raise Refused(
+                raise NoForm(
                     f"the boxes of bulk copies in '{target.name}' begin at multiples of {BOX_PLACE} bytes, and "
                     f"{where} is {step} bytes",
                     way=f"swizzle({target.name}, {BULK_UNIT // size}) parts banks without a pad"
                     if target.pad
                     else f"cache_shared(..., panel={128 // size}) makes rows that bulk copies fill",
-                    code="form",
                 )
 
 
@@ -282,10 +277,9 @@ def _check_stages(program: Projection, box: BoxCopy) -> None:
     stages = max((each.stages for each in loops(program.tree.body) if each.name == buffer.scope), default=1)
     bytes_ = prod(e.const for e in buffer.shape) * DTYPE_BYTES[buffer.dtype]
     if stages > 1 and bytes_ % BOX_PLACE:
-        raise Refused(
+        raise NoForm(
             f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {BOX_PLACE}",
             way="choose a larger tile",
-            code="form",
         )
 
 
@@ -293,35 +287,31 @@ def _check_pitch(tensor: Buffer) -> None:
     """Rows of the tensor begin at multiples of 16 bytes, or may do so: that is asked of the sizes of a call."""
     row, size = tensor.shape[tensor.order[-1]], DTYPE_BYTES[tensor.dtype]
     if len(tensor.shape) > 1 and row.is_const and row.const * size % BULK_UNIT:
-        raise Refused(
+        raise NoForm(
             f"a row of '{tensor.name}' has {row.const * size} bytes, and bulk copies take multiples of {BULK_UNIT}",
             way=f"cache_global({tensor.name}, ..., tiles=...) stores it in longer rows",
-            code="form",
         )
 
 
 def _check_surroundings(program: Projection, launch: Node, box: BoxCopy) -> None:
     for other in loops(launch):
         if other.peeled and program.buffers[box.target].scope == other.name:
-            raise Refused(
+            raise NoForm(
                 f"'{box.target}' is filled by bulk copies in '{other.name}', whose last iteration is apart",
                 way=f"leave peel({other.name}) out",
-                code="form",
             )
     bulk = {id(each.stmt) for _, each in boxes_in(launch, program.buffers)}
     for stmt in stmts(launch):
         for name, _ in writes(stmt):
             if name == box.target and id(stmt) not in bulk:
-                raise Refused(
+                raise NoForm(
                     f"'{box.target}' is filled by bulk copies, and '{stmt.name}' writes it, too",
                     way="keep what threads write in a buffer of its own",
-                    code="form",
                 )
             if memory_of(name) == memory_of(box.tensor):
-                raise Refused(
+                raise NoForm(
                     f"'{box.tensor}' is written in the launch that copies it in bulk, and no fence orders the two",
                     way="leave what writes it in a launch of its own",
-                    code="form",
                 )
 
 
@@ -343,11 +333,10 @@ def _check_guard(program: Projection, box: BoxCopy) -> None:
                 assert found is not None
                 words = Words(program.original, found)
                 does = f"to '{box.tensor}' writes" if box.stores else f"of '{box.tensor}' brings"
-                raise Refused(
+                raise NoForm(
                     f"a bulk copy {does} a whole box, and some elements are left out",
                     f"{words.instance(leaf)} does not run{words.sizes}",
                     "leave this copy to all threads",
-                    code="form",
                 )
 
 

@@ -20,7 +20,7 @@ from tilegen.judge.bulk import BoxCopy, boxes_in, check_box
 from tilegen.judge.cross_thread import ways_later
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import example, solvable
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import NoForm, Words
 
 
 def check_bulk_stores(program: Projection) -> None:
@@ -36,17 +36,15 @@ def check_bulk_stores(program: Projection) -> None:
 
 def _check_source(launch: Node, box: BoxCopy, program: Projection) -> None:
     if any(each.target == box.target and not each.stores for _, each in boxes_in(launch, program.buffers)):
-        raise Refused(
+        raise NoForm(
             f"'{box.target}' is filled by bulk copies and stored by them, and no thread waits in between",
             way="keep what threads write in a buffer of its own",
-            code="form",
         )
     scope = program.buffers[box.target].scope
     if any(loop.name == scope and loop.stages > 1 for loop in loops(launch)):
-        raise Refused(
+        raise NoForm(
             f"'{box.target}' is stored in bulk in '{scope}', whose copies run ahead",
             way=f"leave pipeline({scope}) out, or this store to all threads",
-            code="form",
         )
 
 
@@ -59,10 +57,9 @@ def _check_alone(launch: Node, box: BoxCopy) -> None:
         used = {memory_of(access.buffer) for access in (*accesses(stmt), *gathers(stmt))}
         if memory in used:
             does = "writes" if memory_of(stmt.target.buffer) == memory else "reads"
-            raise Refused(
+            raise NoForm(
                 f"'{box.tensor}' is stored in bulk, and '{stmt.name}' {does} it in the same launch, at any time",
                 way=f"leave what {does} it in a launch of its own, or this store to all threads",
-                code="form",
             )
 
 
@@ -78,9 +75,8 @@ def _check_once(program: Projection, box: BoxCopy) -> None:
         found = example(rows, [*program.kernel.sizes, *leaf.names, *names.values()])
         assert found is not None
         words = Words(program.original, found, frozenset(leaf.names) - names.keys())
-        raise Refused(
+        raise NoForm(
             f"an element of '{box.tensor}' is stored in bulk twice, and the stores may end in either order",
             f"{words.element(write)} is stored{words.iteration(leaf)} and{words.iteration(leaf, True)}{words.sizes}",
             f"put the buffer outside of '{loop}', so that its last value alone is stored",
-            code="form",
         )

@@ -23,7 +23,7 @@ from tilegen.judge.bulk import BoxCopy, boxes_in
 from tilegen.poly.instances import Projection, Use
 from tilegen.poly.rows import rename
 from tilegen.poly.system import example, find_difference
-from tilegen.poly.verdict import Refused, Words
+from tilegen.poly.verdict import NoForm, Refused, Words
 
 
 def check_clusters(program: Projection) -> None:
@@ -32,21 +32,19 @@ def check_clusters(program: Projection) -> None:
         boxes = [(path, box) for path, box in boxes_in(launch, program.buffers) if box.multicast]
         names = tuple(dict.fromkeys(box.multicast for _, box in boxes))
         if len(names) > 1:
-            raise Refused(
+            raise NoForm(
                 f"copies are shared by the blocks of '{names[0]}' and by those of '{names[1]}'",
                 way="the blocks of a launch form clusters in one way",
-                code="form",
             )
         for path, box in boxes:
             blocks = _check_blocks(launch, path, box)
             _check_same(program, box)
             if share_of(box, blocks, program.buffers[box.tensor]) is None:
-                raise Refused(
+                raise NoForm(
                     f"a box of '{box.target}' has {_in_words(box.extents)} elements, and {blocks} blocks cannot copy "
                     "equal shares of it",
                     way=f"make '{box.multicast}' as long as a number that divides its rows, 8 at a time where they are "
                     "swizzled",
-                    code="form",
                 )
 
 
@@ -60,19 +58,17 @@ def _check_blocks(launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> int:
     blocks = next((each for each in path if each.name == name and each.kind in BLOCK_KINDS), None)
     if blocks is None:
         message = f"'{box.target}' is shared by the blocks of '{name}', and is in no loop of blocks of that name"
-        raise Refused(message, way="put multicast behind the steps that change these loops", code="form")
+        raise NoForm(message, way="put multicast behind the steps that change these loops")
     if not blocks.extent.is_const or not 2 <= blocks.extent.const <= CLUSTER_LIMIT:
-        raise Refused(
+        raise NoForm(
             f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {CLUSTER_LIMIT} blocks",
             way=f"tile({name}, 2), before bind, makes a loop of 2, which can be bound to {blocks.kind}, too",
-            code="form",
         )
     last = [each.name for each in loops(launch) if each.kind == blocks.kind][-1]
     if last != name:
-        raise Refused(
+        raise NoForm(
             f"'{last}' is inside '{name}' and bound to {blocks.kind}, too: the blocks of '{name}' are no neighbours",
             way=f"order the loops so that '{last}' is outside of '{name}'",
-            code="form",
         )
     return blocks.extent.const
 
@@ -98,11 +94,10 @@ def _differ(words: Words, box: BoxCopy, use: Use) -> Refused:
     name, copied = box.multicast, "goes to" if use.writes else "is"
     points = sorted((words.at(name, second), words.element(use, second)) for second in (False, True))
     (one, here), (two, there) = points
-    return Refused(
+    return NoForm(
         f"the blocks of '{name}' do not copy the same to '{box.target}'",
         f"what is copied {copied} {here} at {name}={one}, and {there} at {name}={two}{words.sizes}",
         f"share what does not depend on '{name}'",
-        code="form",
     )
 
 

@@ -14,7 +14,7 @@ from tilegen.ir.instructions import FORMATS, ROUNDINGS
 from tilegen.ir.matching import operand_accesses, rounded_operands
 from tilegen.ir.nodes import Const, Expr, Load, Op, Performed, Stmt, Tree
 from tilegen.ir.walk import leaves
-from tilegen.poly.verdict import Refused
+from tilegen.poly.verdict import NoForm
 
 
 def check_formats(tree: Tree, performed: Performed, stmt: Stmt) -> None:
@@ -29,12 +29,11 @@ def check_formats(tree: Tree, performed: Performed, stmt: Stmt) -> None:
         found = _other_value(tree, held, layout.format, {held})
         if found is not None:
             form, who = layout.format, performed.instruction.name
-            raise Refused(
+            raise NoForm(
                 f"'{who}' takes {form} values, and '{held}' has others",
                 f"the values of '{found}' are not rounded to {form}",
                 f"the kernel says where they are: {form}({_source_of(tree, held)}[...]) in the product, or in the "
                 "equation of an intermediate tensor that the product reads",
-                code="form",
             )
 
 

@@ -33,7 +33,7 @@ from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import negation_rows, solvable
-from tilegen.poly.verdict import Refused
+from tilegen.poly.verdict import NoForm, Refused
 
 
 def check_matrices(program: Projection) -> None:
@@ -49,7 +49,7 @@ def check_matrices(program: Projection) -> None:
     try:
         deal_fragments(tree)
     except NotDealt as reason:
-        raise Refused(reason.sentence, None, *filter(None, (reason.way,)), code="form") from None
+        raise NoForm(reason.sentence, None, *filter(None, (reason.way,))) from None
 
 
 def _check_lanes(program: Projection, launch: Node) -> None:
@@ -94,13 +94,11 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
     found = perfect_nest(loop)
     operands = operand_accesses(performed, found[1]) if found else None
     if found is None or operands is None:
-        raise Refused(f"the nest of '{loop.name}' does not compute what '{instruction.name}' does", code="form")
+        raise NoForm(f"the nest of '{loop.name}' does not compute what '{instruction.name}' does")
     nest, stmt = found
     extents = {each.name: each.extent.const for each in nest if each.extent.is_const}
     if any(each.kind != "matrix" for each in nest) or not _are_all_points(performed, extents):
-        raise Refused(
-            f"the loops around '{stmt.target.buffer}' are not the indices of '{instruction.name}'", code="form"
-        )
+        raise NoForm(f"the loops around '{stmt.target.buffer}' are not the indices of '{instruction.name}'")
     outer = constant_extents(program.tree.body)
     for layout in instruction.operands:
         name = layout.operand.name
@@ -112,7 +110,7 @@ def _check_nest(program: Projection, loop: Loop, performed: Performed) -> None:
                 _check_fragment(buffer, access, layout, points, extents, outer, instruction.name)
             case _ if buffer.space != "shared":
                 sentence = f"the operand {name} lies in shared memory, and '{buffer.name}' does not"
-                raise Refused(sentence, way=f"cache_shared({buffer.name}, at=...) puts it there", code="form")
+                raise NoForm(sentence, way=f"cache_shared({buffer.name}, at=...) puts it there")
             case SharedRows():
                 _check_rows(buffer, access, layout, points, extents, instruction.name)
             case SharedMatrix():
@@ -152,12 +150,11 @@ def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> 
             way = "an input that cache_shared copies in whole tiles holds zeros there, and is read without a test"
             if stmt.reduce:
                 way = "round_up(k, ...) makes a sum of whole tiles; then copies hold zeros beyond, and need no test"
-            raise Refused(
+            raise NoForm(
                 f"'{name}' runs as a whole, and some iterations for '{stmt.target.buffer}' are left out at the border",
                 None,
                 f"the test is {show_condition(condition)}",
                 way,
-                code="form",
             )
 
 
@@ -171,10 +168,9 @@ def _check_kept(performed: Performed, stmt: Stmt) -> None:
     rounded = rounded_operands(performed, stmt) if performed.instruction.protocol else ()
     if rounded:
         name = performed.instruction.name
-        raise Refused(
+        raise NoForm(
             f"'{name}' reads the operand {rounded[0]} while its lanes go on, and rounded values of it are kept nowhere",
             way="an equation of its own rounds them: compute_at and cache_register put its tensor into registers",
-            code="form",
         )
 
 
@@ -185,7 +181,7 @@ def _check_separate(access: Access, nest: Mapping[str, int]) -> None:
             names = names_of_atom(atom)
             if names & nest.keys() and not names <= nest.keys():
                 sentence = f"'{index}', an index of '{access.buffer}', divides a loop of the nest"
-                raise Refused(sentence, None, *_ways_apart(atom, nest), code="form")
+                raise NoForm(sentence, None, *_ways_apart(atom, nest))
 
 
 def _ways_apart(atom: str | Div | Mod, nest: Mapping[str, int]) -> Iterator[str]:
@@ -214,11 +210,11 @@ def _check_fragment(
     """
     name = layout.operand.name
     if buffer.fragment is None:
-        raise Refused(f"the operand {name} lies in a fragment, and '{buffer.name}' does not", code="form")
+        raise NoForm(f"the operand {name} lies in a fragment, and '{buffer.name}' does not")
     strides = _register_strides(buffer, access)
     around = {n for d in buffer.fragment_dims for n in access.index[d].names()} - extents.keys()
     if not around <= outer.keys():
-        raise Refused(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}", code="form")
+        raise NoForm(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}")
     inside = Box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))})
     ats = [inside.at(p) for p in points]
     lanes, registers = map(inside.each, layout.slots(ats))
@@ -235,14 +231,13 @@ def _check_fragment(
             continue
         number = int(np.argmin(within & right))
         if not within[number]:
-            raise Refused(f"'{buffer.name}' is used beyond one fragment by the operand {name}", code="form")
+            raise NoForm(f"'{buffer.name}' is used beyond one fragment by the operand {name}")
         at = tuple(int(each[number]) for each in ats)
         where = f"and is in lane {lane[number]}, register {register[number] - first}"
-        raise Refused(
+        raise NoForm(
             f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
             f"{name}{list(at)} has to be in {layout.slot(at)}, {where}",
             "its layout is that of the instruction which made it a fragment; through shared memory it changes",
-            code="form",
         )
 
 
@@ -280,7 +275,7 @@ def _check_rows(
     places = [box.at(inner_part(index, extents)) for index in access.index]
     first = first_of_equals(lanes * width + elements)
     if any((place != place[first]).any() for place in places):
-        raise Refused(f"an element of {name} lies at two places of '{buffer.name}'", code="form")
+        raise NoForm(f"an element of {name} lies at two places of '{buffer.name}'")
     starts = np.zeros(layout.rows, int)  # the point that is element 0 of each row
     starts[lanes[elements == 0]] = np.flatnonzero(elements == 0)
     begin = starts[lanes]
@@ -338,7 +333,7 @@ def _check_described(
         described_form(buffer, access, layout, points, extents)
     except NotDescribed as reason:
         notes = tuple(filter(None, (reason.witness, reason.way)))
-        raise Refused(reason.sentence, None, *notes, code="form") from None
+        raise NoForm(reason.sentence, None, *notes) from None
     if fault := start_fault(buffer, tuple(i - inner_part(i, extents.keys()) for i in access.index)):
         sentence = f"no descriptor tells of '{buffer.name}' as the operand {layout.operand.name}"
-        raise Refused(sentence, way=fault, code="form")
+        raise NoForm(sentence, way=fault)

@@ -14,7 +14,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, reads, stmts, writes
 from tilegen.poly.instances import Projection
-from tilegen.poly.verdict import Refused
+from tilegen.poly.verdict import NoForm
 
 _manner = attrgetter("stages", "peeled")
 
@@ -27,23 +27,20 @@ def check_ahead(program: Projection) -> None:
         return
     for loop in tree.body:
         if isinstance(loop, Loop) and loop.stages > 1:
-            raise Refused(
+            raise NoForm(
                 f"'{loop.name}' is outermost in its launch, and there is nothing around it for its buffers to live in",
                 way="pipeline a loop inside the block loops",
-                code="form",
             )
         if isinstance(loop, Loop) and loop.peeled:
-            raise Refused(
+            raise NoForm(
                 f"'{loop.name}' is outermost in its launch, and its last iteration would be a launch of its own",
                 way="peel a loop inside the block loops",
-                code="form",
             )
     for loop in loops(tree.body):
         if loop.stages > 1 and loop.kind not in ("serial", "unrolled"):
-            raise Refused(
+            raise NoForm(
                 f"'{loop.name}' is pipelined, and iterations that run at once have no next one to copy for",
                 way="pipeline a loop whose iterations a thread runs one after the other",
-                code="form",
             )
         if loop.stages > 1:
             _check_loop(tree, loop)
@@ -60,10 +57,9 @@ def _check_peeled(tree: Tree, loop: Loop) -> None:
             continue
         if home.stages > 1 and loop.name in (home.name, home.across) and buffer.name in staged_buffers(tree, home):
             continue
-        raise Refused(
+        raise NoForm(
             f"'{buffer.name}' lives in one iteration of '{home.name}', not around '{loop.name}' and its last iteration",
             way=f"keep it around '{loop.name}', or peel a loop inside '{home.name}'",
-            code="form",
         )
 
 
@@ -77,24 +73,21 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
     ahead = [s for node in loop.body[: leading_copies(loop, mine)] for s in stmts(node)]
     written = {name for s in stmts(loop.body) if s not in ahead for name, _ in writes(s)}
     for name in sorted(mine & written):
-        raise Refused(
+        raise NoForm(
             f"'{name}' is not filled at the start of '{loop.name}' alone, and cannot run ahead",
             way="pipeline copies that stand at the start of the loop: caches of what the loop only reads",
-            code="form",
         )
     if not ahead:
-        raise Refused(
+        raise NoForm(
             f"nothing at the start of '{loop.name}' only copies, so nothing can run ahead",
             way="cache_shared and cache_register put a copy there for what the loop only reads",
-            code="form",
         )
     for stmt in ahead:
         for name in (memory_of(read) for read, _ in reads(stmt)):
             if name in written:
-                raise Refused(
+                raise NoForm(
                     f"'{name}' is written in '{loop.name}', and a copy into '{stmt.target.buffer}' would come early",
                     way="pipeline a loop that only reads what it copies",
-                    code="form",
                 )
     if loop.across:
         _check_across(tree, loop, ahead)
@@ -104,33 +97,29 @@ def _check_across(tree: Tree, loop: Loop, ahead: list[Stmt]) -> None:
     """The copies for the first iterations can be made an iteration of the loop `across` earlier."""
     outer = next((each for each in loops(tree.body) if each.name == loop.across and has_inside(each, loop.name)), None)
     if outer is None or outer.kind not in ("serial", "unrolled") or nest_of(outer, loop.name) is None:
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' is not right inside '{loop.across}', thread loops apart, and cannot run across it",
             way=f"order the loops so that '{loop.across}' holds '{loop.name}' with nothing but thread loops between",
-            code="form",
         )
     if not loop.extent.is_const or loop.extent.const % loop.stages:
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' has {loop.extent} iterations, which is no multiple of {loop.stages} stages, "
             f"so that each iteration of '{outer.name}' would need other registers",
             way=f"choose a tile with a multiple of {loop.stages} iterations",
-            code="form",
         )
     kept = staged_buffers(tree, outer) if outer.stages > 1 else frozenset()
     written = {name for s in stmts(outer.body) for name, _ in writes(s)} - kept
     for stmt in ahead:
         if tree.buffer(stmt.target.buffer).space != "register":
-            raise Refused(
+            raise NoForm(
                 f"'{stmt.target.buffer}' is in shared memory, and only registers are filled across '{outer.name}'",
                 way=f"pipeline '{outer.name}' for what is in shared memory",
-                code="form",
             )
         for name in (memory_of(read) for read, _ in reads(stmt)):
             if name in written:
-                raise Refused(
+                raise NoForm(
                     f"'{name}' is written in '{outer.name}', and a copy into '{stmt.target.buffer}' would come early",
                     way=f"pipeline({outer.name}, 3), before this step, fills '{name}' before its use",
-                    code="form",
                 )
 
 

@@ -26,7 +26,7 @@ from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
 from tilegen.poly.rows import Row
-from tilegen.poly.verdict import Refused, Words, counterexample
+from tilegen.poly.verdict import NoForm, Refused, Words, counterexample
 
 
 def check_structure(program: Projection) -> None:
@@ -109,13 +109,12 @@ def _check_resident(launch: Node) -> None:
         threads += 2 * threads if ring.turns else threads // along[-1]
     if block and block.resident > 1 and block.resident * threads > RESIDENT_THREADS:
         most = RESIDENT_THREADS // threads
-        raise Refused(
+        raise NoForm(
             f"{block.resident} blocks of {threads} threads are {block.resident * threads} threads, "
             f"and a multiprocessor has room for {RESIDENT_THREADS}",
             way=f"resident({block.name}, {most}) fits"
             if most > 1
             else "a block of this size leaves no room for another",
-            code="form",
         )
 
 

@@ -20,7 +20,7 @@ from tilegen.ir.walk import loads, loops
 from tilegen.judge.bulk import boxes_in
 from tilegen.judge.pipelines import leading_copies, staged_buffers
 from tilegen.poly.instances import Projection
-from tilegen.poly.verdict import Refused
+from tilegen.poly.verdict import NoForm
 
 
 def check_specialized(program: Projection) -> None:
@@ -28,10 +28,9 @@ def check_specialized(program: Projection) -> None:
     for launch in program.tree.body:
         mine = [loop for loop in loops(launch) if loop.specialized]
         if len(mine) > 1:
-            raise Refused(
+            raise NoForm(
                 f"'{mine[0].name}' and '{mine[1].name}' are specialized in one launch",
                 way="a block has one producer, which serves one loop",
-                code="form",
             )
         for loop in mine:
             _check_loop(program, launch, loop)
@@ -40,10 +39,9 @@ def check_specialized(program: Projection) -> None:
 def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     inner = next((each for each in _loops_around(launch, loop) if each.kind not in (*BLOCK_KINDS, "serial")), None)
     if inner is not None:
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' is specialized and runs inside '{inner.name}', which is no loop of the whole block",
             way=f"order the loops so that '{inner.name}' is inside '{loop.name}'",
-            code="form",
         )
     _check_threads(launch, loop)
     if loop.turns:
@@ -51,17 +49,15 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     _check_copies(program, launch, loop)
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' does something else than asynchronous products, and none of it can run on",
             way="tensorize all of it by instructions that the text waits for (wgmma), before this step",
-            code="form",
         )
     other = next((node for node in copies if not isinstance(node, Loop) or node.kind != "bulk"), None)
     if other is not None:
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' is specialized, and all threads share a copy in it",
             way="bulk(...) lets one thread start the copy",
-            code="form",
         )
 
 
@@ -73,22 +69,19 @@ def _check_threads(launch: Node, loop: Loop) -> None:
         if each.kind in THREAD_KINDS:
             sizes[each.kind] = max(each.extent.const, sizes.get(each.kind, 1))
     if loop.turns and not {*sizes} <= {"thread.x"}:
-        raise Refused(
+        raise NoForm(
             f"the threads along '{loop.turns}' take turns, and those of one turn are not all along x",
             way="one warpgroup multiplies a whole tile, one part of it after the other: bind no loop to thread.y",
-            code="form",
         )
     if not loop.turns and {*sizes} <= {"thread.x"}:
-        raise Refused(
+        raise NoForm(
             "a block whose threads are all along x has no row for a producer",
             way="bind a loop to thread.y, be it one of a single iteration: the producer is one row more",
-            code="form",
         )
     if prod(sizes.values()) % WARP:
-        raise Refused(
+        raise NoForm(
             f"'{loop.name}' is specialized, and its {prod(sizes.values())} consumers are no whole warps",
             way=f"bind loops of a multiple of {WARP} iterations to threads",
-            code="form",
         )
 
 
@@ -97,25 +90,21 @@ def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:
     mine = staged_buffers(program.tree, loop)
     for path, box in boxes_in(launch, program.buffers):
         if not box.stores and path[-1].name != loop.name:
-            raise Refused(
+            raise NoForm(
                 f"'{box.target}' is filled beside other bulk copies, and the producer of '{loop.name}' makes one",
                 way=f"keep all bulk copies side by side in '{loop.name}'",
-                code="form",
             )
         inside = box.inside | {each.name for each in box.outside}
         if not box.stores and any(c.value.names().isdisjoint(inside) for c in box.stmt.guard):
-            raise Refused(
-                f"'{box.target}' is filled in some iterations of '{loop.name}' alone",
-                way="specialize no such loop",
-                code="form",
+            raise NoForm(
+                f"'{box.target}' is filled in some iterations of '{loop.name}' alone", way="specialize no such loop"
             )
     for inner in loops(loop.body):
         copied = inner.body[: leading_copies(inner, staged_buffers(program.tree, inner))] if inner.across else ()
         if inner.across == loop.name and (read := {load.buffer for load in loads(copied)} & mine):
-            raise Refused(
+            raise NoForm(
                 f"'{min(read)}' is read an iteration of '{loop.name}' ahead, which is specialized",
                 way=f"let no register run ahead across '{loop.name}'",
-                code="form",
             )
 
 
@@ -124,28 +113,24 @@ def _check_turns(launch: Node, loop: Loop) -> None:
     around = _loops_around(launch, loop)
     group = next((each for each in around if each.name == loop.turns), None)
     if group is None or group.kind not in BLOCK_KINDS or group.extent != const(2):
-        raise Refused(
+        raise NoForm(
             f"'{loop.turns}' is no block loop of two iterations around '{loop.name}', and nobody can take turns",
             way=f"tile(tiles, 2) -> pair, {loop.turns} before order(...), and bind({loop.turns}, block.z)",
-            code="form",
         )
     if any(each.kind == group.kind and each.name != group.name for each in loops(launch)):
-        raise Refused(
+        raise NoForm(
             f"'{group.name}' shares {group.kind} with other loops, and its two blocks are to be one",
             way=f"bind '{group.name}' to an axis of its own",
-            code="form",
         )
     if any(each.multicast for each in loops(loop)):
-        raise Refused(
+        raise NoForm(
             f"the blocks along '{group.name}' are to be one, and blocks of a cluster share copies in '{loop.name}'",
             way="leave out turns=, or multicast(...)",
-            code="form",
         )
     if all(each.kind in BLOCK_KINDS for each in around):
-        raise Refused(
+        raise NoForm(
             f"the blocks along '{group.name}' take turns at '{loop.name}', which runs once in each of them",
             way=f"order the loops so that a loop over several tiles stands around '{loop.name}'",
-            code="form",
         )
 
 

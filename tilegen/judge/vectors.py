@@ -15,7 +15,7 @@ from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import Row, form, rows_of, solvable
-from tilegen.poly.verdict import Refused, Words, counterexample
+from tilegen.poly.verdict import NoForm, Refused, Words, counterexample
 
 WIDTHS = (2, 4, 8, 16)
 
@@ -35,10 +35,9 @@ def _check_lane_memory(program: Projection, leaf: Leaf) -> None:
     loop = leaf.names[leaf.kinds.index("vector")]
     for use in leaf.uses:
         if program.buffers[use.buffer].scope == loop:
-            raise Refused(
+            raise NoForm(
                 f"'{use.buffer}' lives in vector loop '{loop}', whose lanes would share it",
                 way=f"cache it outside '{loop}', so that every lane has its own element",
-                code="form",
             )
 
 
@@ -127,11 +126,10 @@ def _not_adjacent(program: Projection, leaf: Leaf, use: Use, loop: str) -> Refus
         question = (*program.original.context, *leaf.ranges)
     wrong = next((rows for rows in _not_beside(program, use, loop) if solvable(question + rows)), None)
     if wrong is None:
-        return Refused(
+        return NoForm(
             f"'{loop}' is divided in an index of '{use.buffer}': its lanes are side by side, "
             "and no vector is made of that",
             way="vectorize a loop that the index adds and does not divide",
-            code="form",
         )
     words = counterexample(program.original, question + wrong, leaf.names)
     assert words

@@ -32,6 +32,13 @@ class Refused(Exception):
         self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code)
 
 
+class NoForm(Refused):
+    """Of something that has no such form as the hardware, or the lowering, takes."""
+
+    def __init__(self, sentence: str, witness: str | None = None, *notes: str, way: str = "") -> None:
+        super().__init__(sentence, witness, *notes, way=way, code="form")
+
+
 def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:
     """`i=3, r=-1`: the index words of the instance of statement `name` whose loops have these values.
 
