@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -66,6 +68,18 @@ def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     if nvrtc.unavailable_reason() is None and nvrtc.version() >= (13, 0):
         usual = nvrtc.options()
         monkeypatch.setattr(nvrtc, "options", lambda: (*usual, "--Ofast-compile=max"))
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """`cli("show gemm")` is what the command has written, as `out` and `err`; it ends with 0, or with another code."""
+
+    def written(words: str | list[str], code: int = 0) -> Any:
+        run = import_module("tilegen.cli").run
+        assert run(shlex.split(words) if isinstance(words, str) else words) == code
+        return capsys.readouterr()
+
+    return written
 
 
 @pytest.fixture

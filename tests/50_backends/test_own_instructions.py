@@ -117,13 +117,11 @@ def test_a_name_that_every_call_declares_again_is_found() -> None:
 
 
 def test_without_an_assembler_it_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(nvrtc, "unavailable_reason", lambda: "it is away")
     (tmp_path / "own.tg").write_text(product())
     for command in ("emit", "check", "prove"):
-        assert run([command, str(tmp_path / "own.tg")]) == 0
-        captured = capsys.readouterr()
+        captured = cli([command, str(tmp_path / "own.tg")])
         assert "the PTX of mine has been before no assembler" in captured.out + captured.err, command
-    assert run(["emit", "hgemm:padded", "--kernel", "hgemm"]) == 0
-    assert "before no assembler" not in capsys.readouterr().out
+    assert "before no assembler" not in cli(["emit", "hgemm:padded", "--kernel", "hgemm"]).out

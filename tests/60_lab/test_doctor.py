@@ -10,7 +10,6 @@ import pytest
 from tilegen import installation
 from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
 from tilegen.backends.store import Store
-from tilegen.cli import run
 from tilegen.installation import install_extra
 from tilegen.lab import doctor
 
@@ -122,26 +121,23 @@ def test_two_packages_of_cupy_are_in_each_others_way(machine):
     assert (found.state, found.way_out) == ("broken", "pip uninstall cupy-cuda12x")
 
 
-def test_the_command_prints_rows_and_each_way_out_once(machine, capsys):
+def test_the_command_prints_rows_and_each_way_out_once(machine, cli):
     machine()
-    assert run(["doctor"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(["doctor"]).out.splitlines()
     assert lines[1].split()[:2] == ["ok", "Python"]
     assert "for NVRTC, CUDA headers, nvdisasm, nvFatbin: pip install '.[compiler]'" in lines
-    assert run(["doctor", "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)["found"]
+    found = json.loads(cli(["doctor", "--json", "-"]).out)["found"]
     assert [each["name"] for each in found] == [name for name, *_ in doctor._PROBES]
 
 
-def test_what_nothing_works_without_ends_with_5(machine, monkeypatch, capsys):
+def test_what_nothing_works_without_ends_with_5(machine, monkeypatch, cli):
     machine()
 
     def broken(*_, **__):
         raise ImportError("libisl.so: cannot open shared object file\nmore of it")
 
     monkeypatch.setattr(doctor, "apply", broken)
-    assert run(["doctor"]) == 5
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(cli(["doctor"], 5).out.split())
     assert "broken the judge" in out
     assert "libisl.so: cannot open shared object file (for everything)" in out
     assert "more of it" not in out

@@ -5,7 +5,6 @@ import pytest
 import tilegen
 from tests.support.stock import cases, schedule_stock
 from tests.support.written import tree_from
-from tilegen.cli import run
 from tilegen.lab.remarks import remarks
 
 TWO = """
@@ -106,10 +105,9 @@ def test_what_is_hardly_meant_is_said_with_its_reason(case):
 @pytest.mark.parametrize(
     "words", [["emit"], ["check", "--size", "N=5"], ["compare", "--size", "N=5", "--device", "cpu"]]
 )
-def test_commands_say_it(words, tmp_path, capsys):
+def test_commands_say_it(words, tmp_path, cli):
     (tmp_path / "two.tg").write_text(TWO)
-    assert run([words[0], str(tmp_path / "two.tg"), *words[1:]]) == 0
-    assert f"note: {ALONE}\n" in capsys.readouterr().err
+    assert f"note: {ALONE}\n" in cli([words[0], str(tmp_path / "two.tg"), *words[1:]]).err
 
 
 @pytest.mark.parametrize("name", ["gemm", "softmax", "total"])

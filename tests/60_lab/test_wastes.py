@@ -69,15 +69,13 @@ def test_a_waste_has_a_remedy_that_is_predicted_to_help(case: str) -> None:
     assert [each.after for each in found] == sorted(each.after for each in found)
 
 
-def test_the_first_line_of_explain_is_its_advice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_line_of_explain_is_its_advice(cli: pytest.CaptureFixture[str]) -> None:
     words = ["explain", "--no-compile", "--last"]
-    assert run([*words, "gemm:tiled", "--size", "M=128", "N=128", "K=512"]) == 0
-    first, *others = capsys.readouterr().out.splitlines()
+    first, *others = cli([*words, "gemm:tiled", "--size", "M=128", "N=128", "K=512"]).out.splitlines()
     assert first.startswith("advice: few blocks: 16 on 132 multiprocessors: TS=16 (")
     copied = "further advice: A is copied one element at a time: cache_shared(A, ..., vector=4) ("
     assert any(line.startswith(copied) for line in others)
-    assert run([*words, "vector_add:plain"]) == 0
-    assert capsys.readouterr().out.startswith("advice: no waste was found that a step mends\n")
+    assert cli([*words, "vector_add:plain"]).out.startswith("advice: no waste was found that a step mends\n")
 
 
 def test_python_advises_too() -> None:

@@ -12,7 +12,7 @@ kernel halves(X: f32[M, N], by: int = 2) -> Y: f32[M, N]:
 """
 
 
-def test_a_suggestion_is_a_file_of_its_own(tmp_path, capsys):
+def test_a_suggestion_is_a_file_of_its_own(tmp_path, capsys, cli):
     (tmp_path / "own.tg").write_text(KERNEL)
     out = tmp_path / "mine.tg"
     assert run(["suggest", f"{tmp_path}/own.tg", "--machine", "h100", "--size", "M=64", "-o", str(out)]) == 0
@@ -20,32 +20,28 @@ def test_a_suggestion_is_a_file_of_its_own(tmp_path, capsys):
     file = api.load(out)
     assert file.text.startswith("def half(x)")
     assert len(file.schedule("suggested").stages) > 3
-    assert run(["suggest", f"{tmp_path}/own.tg", "-o", str(out)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "is there already" in cli(["suggest", f"{tmp_path}/own.tg", "-o", str(out)], 2).err
 
 
-def test_what_people_have_written_is_told(capsys):
-    assert run(["suggest", "transpose"]) == 0
-    told = capsys.readouterr()
+def test_what_people_have_written_is_told(cli):
+    told = cli(["suggest", "transpose"])
     assert "schedule suggested for transpose" in told.out
     assert "somebody has written schedules for transpose: naive, tiled" in told.err
 
 
-def test_sizes_and_attributes(capsys):
+def test_sizes_and_attributes(cli):
     file = api.from_text(KERNEL)
     assert "# with by = 4\n" in file.kernel(by=4).suggest("h100", M=8, N=8).text
     assert "for M=8, N=8" in file.kernel().suggest("h100", M=8, N=8).text
-    assert run(["suggest", "transpose", "--size", "Q=3"]) == 2
-    assert "has no size 'Q'" in capsys.readouterr().err
+    assert "has no size 'Q'" in cli(["suggest", "transpose", "--size", "Q=3"], 2).err
 
 
-def test_other_commands_ask_for_a_suggestion(tmp_path, capsys):
+def test_other_commands_ask_for_a_suggestion(tmp_path, cli):
     (tmp_path / "own.tg").write_text(KERNEL)
     own, new = f"{tmp_path}/own.tg", f"{tmp_path}/new.tg"
-    assert run(["new", new, "--from", own]) == 0
+    cli(["new", new, "--from", own])
     assert api.load(new).schedules[0].name == "suggested"
-    assert run(["compare", own, "--suggest", "--size", "M=8", "N=8", "--set", "by=3"]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(["compare", own, "--suggest", "--size", "M=8", "N=8", "--set", "by=3"]).out
     assert "unscheduled" in shown
     assert "suggested" in shown
 

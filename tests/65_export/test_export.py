@@ -74,12 +74,9 @@ def test_an_export_writes_over_its_own_files_alone(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"tilegen": "0"}', '{"files": ["CMakeLists.txt"]}'])
-def test_what_is_no_list_of_files_allows_nothing(
-    broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_list_of_files_allows_nothing(broken: str, tmp_path: Path, cli: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "vector_add.json").write_text(broken)
-    assert run([*VECTOR_ADD, "-o", str(tmp_path)]) == 2
-    assert "vector_add.json is there" in capsys.readouterr().err
+    assert "vector_add.json is there" in cli([*VECTOR_ADD, "-o", str(tmp_path)], 2).err
     assert (tmp_path / "vector_add.json").read_text() == broken
 
 
@@ -139,24 +136,22 @@ def test_mistakes_are_told(
 
 
 def test_a_folder_of_others_is_told_before_anything_is_proved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder.os, "access", lambda path, mode: False)  # root may write everywhere
     monkeypatch.setattr("tilegen.export.versions", lambda *_: pytest.fail("the folder comes first"))
     assert run([*VECTOR_ADD, "-o", str(tmp_path)]) == 2
-    assert run([*VECTOR_ADD, "-o", str(tmp_path / "new")]) == 2
-    told = capsys.readouterr().err.splitlines()
+    told = cli([*VECTOR_ADD, "-o", str(tmp_path / "new")], 2).err.splitlines()
     assert told == [f"error: cannot write into {tmp_path}: it is not yours to write into"] * 2
 
 
 @pytest.mark.nvrtc
 @pytest.mark.usefixtures("machine_code")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, cli: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "vector_add.cu").mkdir()  # nobody, root neither, writes a file in the place of a directory
-    assert run([*VECTOR_ADD, "--arch", "sm_80", "-o", str(out)]) == 2
-    assert "vector_add.cu is there" in capsys.readouterr().err
+    assert "vector_add.cu is there" in cli([*VECTOR_ADD, "--arch", "sm_80", "-o", str(out)], 2).err
 
 
 # -- the texts

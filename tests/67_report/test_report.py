@@ -141,10 +141,9 @@ def test_without_a_compiler_the_page_says_so(monkeypatch) -> None:
     assert 'aria-label="Machine code"' not in page
 
 
-def test_without_its_libraries_the_command_says_how_to_get_them(monkeypatch, capsys) -> None:
+def test_without_its_libraries_the_command_says_how_to_get_them(monkeypatch, cli) -> None:
     monkeypatch.setattr("tilegen.report.libraries.find_spec", lambda name: None)
-    assert run(["report", "gemm", "--schedule", "tiled"]) == 2
-    assert capsys.readouterr().err == (
+    assert cli(["report", "gemm", "--schedule", "tiled"], 2).err == (
         f"error: this needs jinja2, matplotlib, plotly\n  note: {install_extra('report')}\n"
     )
 

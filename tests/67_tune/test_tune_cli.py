@@ -46,9 +46,8 @@ def lines(path: str) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def test_it_tries_all_and_ends_with_what_to_set(capsys) -> None:
-    assert run([*WORDS, "--budget", "60s", "--resume", "run.jsonl", "--json", "result.json"]) == 0
-    shown = capsys.readouterr()
+def test_it_tries_all_and_ends_with_what_to_set(cli) -> None:
+    shown = cli([*WORDS, "--budget", "60s", "--resume", "run.jsonl", "--json", "result.json"])
     assert re.search(r"^best: --schedule wide --set T=\d+ U=\d$", shown.out, re.MULTILINE)
     assert "5 candidates: 3 timed, 1 illegal, 1 over a limit" in shown.out
     assert "times on the CPU say nothing of a GPU" in shown.out
@@ -65,12 +64,11 @@ def test_it_tries_all_and_ends_with_what_to_set(capsys) -> None:
     assert best["parameters"] == min(timed, key=lambda each: each.milliseconds or 0).parameters
 
 
-def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, capsys) -> None:
+def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, cli) -> None:
     monkeypatch.setattr("tilegen.backends.cuda.unavailable_reason", lambda: "there is none")
     Path("mine.tg").write_text(TEXT.replace("T=16 in {8, 16, 2048}", "T=32 in {1, 32, 256}"))
     words = ["tune", "mine.tg", "--schedule", "wide", "--search", "grid", "--budget", "60s", "--machine", "a100"]
-    assert run([*words, "--size", f"N={2**28}", "--set", "U=1", "--resume", "run.jsonl"]) == 0
-    shown = capsys.readouterr()
+    shown = cli([*words, "--size", f"N={2**28}", "--set", "U=1", "--resume", "run.jsonl"])
     assert ", predicted for A100: 3 combinations" in shown.err
     assert "predicted: by the roofline of one A100" in shown.out
     assert re.search(r"^best: --schedule wide --set T=(32|256) U=1$", shown.out, re.MULTILINE)
@@ -88,37 +86,33 @@ def test_bounds_that_are_alike_are_told_apart() -> None:
     assert sorted([slower, slow, quick], key=lambda each: each.rank) == [quick, slow, slower]
 
 
-def test_where_nothing_is_timed_it_says_why(capsys) -> None:
+def test_where_nothing_is_timed_it_says_why(cli) -> None:
     Path("mine.tg").write_text(
         TEXT.replace("T=16 in {8, 16, 2048}", "T=2048 in {2048, 4096}").replace("T == 16", "T == 1")
     )
     words = [*WORDS, "--schedule", "wide", "--budget", "60s", "--resume", "run.jsonl"]
-    assert run(words) == 5
-    shown = capsys.readouterr().out
+    shown = cli(words, 5).out
     assert "nothing was timed" in shown
     assert "2 candidates: 2 over a limit" in shown
     assert re.search(r"^over a limit, for one: wide T=2048 U=1: \S", shown, re.MULTILINE)
     Path("run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines("run.jsonl")[:2]))
-    assert run(words) == 5
-    assert "1 candidate is known from run.jsonl" in capsys.readouterr().err
+    assert "1 candidate is known from run.jsonl" in cli(words, 5).err
 
 
-def test_a_budget_that_no_candidate_fits_into_is_told(capsys) -> None:
+def test_a_budget_that_no_candidate_fits_into_is_told(capsys, cli) -> None:
     assert run([*WORDS, "--budget", "0.01s", "--resume", "run.jsonl"]) == 5
     assert "the budget was over before the first candidate was tried" in capsys.readouterr().out
-    assert run(["records", "run.jsonl"]) == 2
-    assert "run.jsonl has no record: no candidate of the run was tried" in capsys.readouterr().err
+    assert "run.jsonl has no record: no candidate of the run was tried" in cli(["records", "run.jsonl"], 2).err
 
 
-def test_it_goes_on_with_a_record_that_is_torn(capsys) -> None:
+def test_it_goes_on_with_a_record_that_is_torn(capsys, cli) -> None:
     words = [*WORDS, "--schedule", "wide", "--budget", "60s", "--resume", "run.jsonl"]
     assert run(words) == 0
     whole = Path("run.jsonl").read_bytes()
     cut = whole.index(b"\n", whole.index(b"\n", whole.index(b"\n") + 1) + 1) + 40
     Path("run.jsonl").write_bytes(whole[:cut])
     capsys.readouterr()
-    assert run(words) == 0
-    shown = capsys.readouterr()
+    shown = cli(words)
     assert "2 candidates are known from run.jsonl" in shown.err
     assert "39 bytes are cut off" in shown.err
     assert "4 candidates: 3 timed, 1 over a limit" in shown.out
@@ -126,7 +120,7 @@ def test_it_goes_on_with_a_record_that_is_torn(capsys) -> None:
     assert len(names) == len(set(names)) == 4
 
 
-def test_the_record_of_another_run_is_refused(capsys) -> None:
+def test_the_record_of_another_run_is_refused(capsys, cli) -> None:
     first = ["tune", "mine.tg", "--device", "cpu", "--search", "random", "--budget", "60s", "--resume", "run.jsonl"]
     more = ["--size", "N=256", "--schedule", "wide", "--set", "T=8,16", "U=1"]
     assert run([*first, *more]) == 0
@@ -138,16 +132,14 @@ def test_the_record_of_another_run_is_refused(capsys) -> None:
     }
     for said, words in others.items():
         capsys.readouterr()
-        assert run([*first, *words]) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli([*first, *words], 2).err
         assert Path("run.jsonl").read_bytes() == before
 
 
 @pytest.mark.gpu
-def test_a_gpu_is_tuned_with_its_state_on_record(capsys) -> None:
+def test_a_gpu_is_tuned_with_its_state_on_record(cli) -> None:
     words = ["tune", "gemm:registers,warps", "--device", "cuda", "--size", "M=512", "N=512", "K=512"]
-    assert run([*words, "--budget", "25s", "--seed", "1", "--search", "random", "--resume", "run.jsonl"]) == 0
-    assert "judge" in capsys.readouterr().out
+    assert "judge" in cli([*words, "--budget", "25s", "--seed", "1", "--search", "random", "--resume", "run.jsonl"]).out
     timed = [r for r in read_records(Path("run.jsonl").read_text(), "run.jsonl") if r.outcome == "measured"]
     alone = [r for r in timed if not r.notes["together"]]
     assert alone
@@ -155,9 +147,8 @@ def test_a_gpu_is_tuned_with_its_state_on_record(capsys) -> None:
     assert run(["compare", "gemm:registers", *words[2:], "--tuned", "run.jsonl"]) == 0
 
 
-def test_too_little_memory_is_told_before_anything_runs(capsys) -> None:
-    assert run([*WORDS[:4], "--size", "N=99999999999", "--resume", "run.jsonl"]) == 5
-    assert "memory" in capsys.readouterr().err
+def test_too_little_memory_is_told_before_anything_runs(cli) -> None:
+    assert "memory" in cli([*WORDS[:4], "--size", "N=99999999999", "--resume", "run.jsonl"], 5).err
     assert not Path("run.jsonl").exists()
 
 

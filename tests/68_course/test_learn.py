@@ -62,18 +62,16 @@ def test_every_golden_text_is_of_a_command() -> None:
     assert {path.stem for path in ERRORS.iterdir()} == set(COMMANDS)
 
 
-def test_learn_lists_the_chapters(capsys) -> None:
-    assert run(["learn"]) == 0
-    out = capsys.readouterr().out
+def test_learn_lists_the_chapters(cli) -> None:
+    out = cli(["learn"]).out
     for chapter in chapters():
         assert f"{chapter.number}. {chapter.title}" in out
         assert chapter.idea.split()[0] in out
 
 
-def test_learn_shows_a_puzzle_and_writes_its_start(tmp_path, monkeypatch, capsys) -> None:
+def test_learn_shows_a_puzzle_and_writes_its_start(tmp_path, monkeypatch, cli) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["learn", "1"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["learn", "1"]).out
     assert START in out
     assert "at most 14 ms by the roofline" in out
     assert run(["learn", "1", "--start", "own.tg"]) == 0
@@ -90,11 +88,10 @@ def test_learn_writes_a_notebook_without_outputs(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.pocl
-def test_learn_says_that_a_puzzle_is_solved(tmp_path, monkeypatch, capsys) -> None:
+def test_learn_says_that_a_puzzle_is_solved(tmp_path, monkeypatch, cli) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.tg").write_text(SOLVED)
-    assert run(["learn", "1", "own.tg", "--device", "cpu"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["learn", "1", "own.tg", "--device", "cpu"]).out
     assert out.endswith("puzzle 1 is solved\n")
     assert "13.8 ms by the roofline of T4 (at most 14)" in out
 
@@ -106,9 +103,8 @@ def test_solutions_are_not_where_a_student_sees_them() -> None:
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda each: each.name)
-def test_a_chapter_is_printed_whole(chapter, capsys):
-    assert run(["learn", str(chapter.number), "--read"]) == 0
-    text = capsys.readouterr().out
+def test_a_chapter_is_printed_whole(chapter, cli):
+    text = cli(["learn", str(chapter.number), "--read"]).out
     assert "../" not in text
     shown = " ".join(text.split())
     for part in chapter.parts:
@@ -119,6 +115,5 @@ def test_a_chapter_is_printed_whole(chapter, capsys):
                 assert " ".join(line.split()) in shown
 
 
-def test_the_search_finds_chapters(capsys) -> None:
-    assert run(["help", "-s", "shared memory"]) == 0
-    assert "tilegen learn 1 --read\n    " in capsys.readouterr().out
+def test_the_search_finds_chapters(cli) -> None:
+    assert "tilegen learn 1 --read\n    " in cli(["help", "-s", "shared memory"]).out

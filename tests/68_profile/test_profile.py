@@ -16,7 +16,6 @@ import pytest
 import tilegen
 from tests.support.stock import schedule_stock
 from tilegen.backends import cuda, nvrtc
-from tilegen.cli import run
 from tilegen.errors import DeviceError
 from tilegen.lab.explain import Explanation, explain, stages_by_line
 from tilegen.lowering import lower
@@ -260,11 +259,10 @@ def test_no_report_is_kept_and_no_lines_are_compiled_unless_asked_for(tmp_path) 
         ("nowhere/k.ncu-rep", "cannot write nowhere/k.ncu-rep: there is no directory nowhere"),
     ],
 )
-def test_a_report_that_could_not_be_kept_is_refused_before_all_else(name, said, tmp_path, monkeypatch, capsys) -> None:
+def test_a_report_that_could_not_be_kept_is_refused_before_all_else(name, said, tmp_path, monkeypatch, cli) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there.ncu-rep").write_bytes(b"before")
-    assert run(["profile", "gemm", "--schedule", "tiled", "--keep", name]) == 2
-    assert said in capsys.readouterr().err
+    assert said in cli(["profile", "gemm", "--schedule", "tiled", "--keep", name], 2).err
     assert Path("there.ncu-rep").read_bytes() == b"before"
 
 
@@ -294,23 +292,21 @@ def test_where_there_is_no_profiler_that_is_said(monkeypatch) -> None:
         find_profiler()
 
 
-def test_without_a_gpu_the_command_says_what_can_be_done(capsys) -> None:
+def test_without_a_gpu_the_command_says_what_can_be_done(cli) -> None:
     if cuda.unavailable_reason() is None:
         pytest.skip("there is a GPU")
-    assert run(["profile", "gemm", "--schedule", "tiled"]) == 5
-    assert "tilegen explain counts and predicts without one" in capsys.readouterr().err
+    assert "tilegen explain counts and predicts without one" in cli(["profile", "gemm", "--schedule", "tiled"], 5).err
 
 
 @pytest.mark.gpu
-def test_the_counters_of_a_product_are_those_that_explain_counts(monkeypatch, capsys) -> None:
+def test_the_counters_of_a_product_are_those_that_explain_counts(monkeypatch, cli) -> None:
     monkeypatch.undo()
     try:
         find_profiler()
     except DeviceError as error:
         pytest.skip(error.message)
     words = ["profile", "gemm", "--schedule", "tiled", "--size", "M=1024", "N=1024", "K=1024", "--last", "--json", "-"]
-    assert run(words) == 0
-    (step,) = json.loads(capsys.readouterr().out)["steps"]
+    (step,) = json.loads(cli(words).out)["steps"]
     figures = {each["name"]: each for each in step["launches"][0]}
     for name in ("multiply-adds", "sectors loaded", "sectors stored", "global requests", "registers"):
         assert abs(figures[name]["difference"]) < 0.1, figures[name]

@@ -17,28 +17,23 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_it_says_where_and_how_much_and_clears(folder, capsys):
+def test_it_says_where_and_how_much_and_clears(folder, cli):
     tilegen.load("gemm").schedule("naive")
-    assert run(["cache", "info"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(["cache", "info"]).out.splitlines()
     assert lines[0] == str(folder)
     assert lines[1] == f"1 entries, {store().contents().bytes} bytes of at most 2.0 MB"
-    assert run(["cache", "info", "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(["cache", "info", "--json", "-"]).out)
     assert found.items() >= {"folder": str(folder), "bound": 2000000, "not_used": None, "entries": 1}.items()
     assert found["bytes"] == store().contents().bytes
-    assert run(["cache", "clear"]) == 0
-    assert capsys.readouterr().out.startswith("1 entries, ")
+    assert cli(["cache", "clear"]).out.startswith("1 entries, ")
     assert store().contents().entries == 0
 
 
-def test_it_says_why_it_is_not_used(monkeypatch, capsys):
+def test_it_says_why_it_is_not_used(monkeypatch, cli):
     monkeypatch.setenv("TILEGEN_CACHE_BYTES", "0")
-    assert run(["cache", "info"]) == 0
-    assert "nothing is stored or read: TILEGEN_CACHE_BYTES is 0" in capsys.readouterr().out
+    assert "nothing is stored or read: TILEGEN_CACHE_BYTES is 0" in cli(["cache", "info"]).out
     monkeypatch.setenv("TILEGEN_CACHE_BYTES", "much")
-    assert run(["cache", "info"]) == 2
-    assert "a number of bytes is wanted" in capsys.readouterr().err
+    assert "a number of bytes is wanted" in cli(["cache", "info"], 2).err
 
 
 @pytest.mark.parametrize("command", ["show", "emit", "prove"])

@@ -78,50 +78,43 @@ def test_numbers_and_lists() -> None:
         (["emit", "gemm", "--schedule", "tiled", "-o", "/no/such/folder/f.cu"], 2, "cannot write"),
     ],
 )
-def test_mistakes_end_with_a_sentence_and_a_code(arguments, code, says, capsys) -> None:
-    assert run(arguments) == code
-    captured = capsys.readouterr()
+def test_mistakes_end_with_a_sentence_and_a_code(arguments, code, says, cli) -> None:
+    captured = cli(arguments, code)
     assert says in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
 
 
-def test_a_mistake_in_a_schedule_shows_its_line(file, capsys) -> None:
-    assert run(["show", file(BAD), "--schedule", "wrong"]) == 1
-    error = capsys.readouterr().err
+def test_a_mistake_in_a_schedule_shows_its_line(file, cli) -> None:
+    error = cli(["show", file(BAD), "--schedule", "wrong"], 1).err
     assert "mine.tg:7:" in error
     assert "    bind(q, thread.x)\n" in error
     assert "^" in error
 
 
-def test_an_illegal_schedule_ends_with_3_and_a_witness(file, capsys) -> None:
-    assert run(["show", file(ILLEGAL), "--schedule", "racy"]) == 3
-    error = capsys.readouterr().err
+def test_an_illegal_schedule_ends_with_3_and_a_witness(file, cli) -> None:
+    error = cli(["show", file(ILLEGAL), "--schedule", "racy"], 3).err
     assert "mine.tg:6:" in error
     assert "witness:" in error
 
 
-def test_a_text_that_does_not_parse_ends_with_1(file, capsys) -> None:
-    assert run(["show", file("kernel k(\n")]) == 1
-    assert "mine.tg:" in capsys.readouterr().err
+def test_a_text_that_does_not_parse_ends_with_1(file, cli) -> None:
+    assert "mine.tg:" in cli(["show", file("kernel k(\n")], 1).err
 
 
 # -- show and emit
 
 
-def test_show_prints_the_kernel_or_a_schedule_s_tree(capsys) -> None:
-    assert run(["show", "gemm"]) == 0
-    assert "for k < K" in capsys.readouterr().out
-    assert run(["show", "gemm", "--schedule", "tiled", "--set", "TS=16"]) == 0
-    assert "shared A.shared: f32[16, 16]" in capsys.readouterr().out
+def test_show_prints_the_kernel_or_a_schedule_s_tree(cli) -> None:
+    assert "for k < K" in cli(["show", "gemm"]).out
+    assert "shared A.shared: f32[16, 16]" in cli(["show", "gemm", "--schedule", "tiled", "--set", "TS=16"]).out
 
 
-def test_show_takes_the_only_schedule(capsys, tmp_path) -> None:
+def test_show_takes_the_only_schedule(cli, tmp_path) -> None:
     (tmp_path / "one.tg").write_text(
         "kernel k(A: f32[N]) -> C: f32[N]:\n    C[i] = A[i]\nschedule s for k:\n    blocks(i, 8) -> b, t\n"
     )
-    assert run(["show", str(tmp_path / "one.tg")]) == 0
-    assert "for b < (N + 7)/8  block.x" in capsys.readouterr().out
+    assert "for b < (N + 7)/8  block.x" in cli(["show", str(tmp_path / "one.tg")]).out
 
 
 def test_show_flat_is_the_schedule_with_the_steps_that_it_inherits(capsys) -> None:
@@ -147,37 +140,33 @@ schedule padded for transpose(TS=32, ROWS=8):
     )
 
 
-def test_show_steps_is_a_difference(capsys) -> None:
-    assert run(["show", "gemm", "--schedule", "naive", "--steps"]) == 0
-    out = capsys.readouterr().out
+def test_show_steps_is_a_difference(cli) -> None:
+    out = cli(["show", "gemm", "--schedule", "naive", "--steps"]).out
     assert "tile(i, 32) -> bi, ti" in out or "tile(i, TS) -> bi, ti" in out
     assert "\n- for i < M\n" in out
     assert "\n+ for bi < (M + 31)/32\n" in out
 
 
-def test_show_json_has_every_stage(capsys) -> None:
-    assert run(["show", "gemm", "--schedule", "naive", "--json", "-"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
+def test_show_json_has_every_stage(cli) -> None:
+    (shown,) = json.loads(cli(["show", "gemm", "--schedule", "naive", "--json", "-"]).out)
     assert shown["schedule"] == "naive"
     assert shown["stages"][0]["step"] is None
     assert len(shown["stages"]) > 7
 
 
-def test_emit_writes_either_language(tmp_path, capsys) -> None:
+def test_emit_writes_either_language(tmp_path, capsys, cli) -> None:
     target = tmp_path / "gemm.cu"
     assert run(["emit", "gemm", "--schedule", "tiled", "-o", str(target)]) == 0
     assert "__global__" in target.read_text()
     assert capsys.readouterr().out == ""
-    assert run(["emit", "gemm", "--schedule", "tiled", "--target", "opencl"]) == 0
-    assert "__kernel" in capsys.readouterr().out
+    assert "__kernel" in cli(["emit", "gemm", "--schedule", "tiled", "--target", "opencl"]).out
 
 
-def test_emit_fixes_sizes(capsys) -> None:
-    assert run(["emit", "gemm", "--schedule", "tiled", "--size", "K=64", "M=128", "N=96"]) == 0
-    assert "int K" not in capsys.readouterr().out
+def test_emit_fixes_sizes(cli) -> None:
+    assert "int K" not in cli(["emit", "gemm", "--schedule", "tiled", "--size", "K=64", "M=128", "N=96"]).out
 
 
-def test_emit_has_a_version_for_any_alignment(tmp_path, capsys) -> None:
+def test_emit_has_a_version_for_any_alignment(tmp_path, cli) -> None:
     target = tmp_path / "launches.json"
     words = ["emit", "gemm", "--schedule", "registers", "--json", str(target), "-o", str(tmp_path / "gemm.cu")]
     assert run(words) == 0
@@ -190,14 +179,12 @@ def test_emit_has_a_version_for_any_alignment(tmp_path, capsys) -> None:
     assert run([*words, "--scalar"]) == 0
     assert "float4" not in (tmp_path / "gemm.cu").read_text()
     assert json.loads(target.read_text())["launches"][0]["requires"] == []
-    assert run(["emit", "gemm", "--schedule", "tiled", "--wide"]) == 0
-    assert "long long" in capsys.readouterr().out
+    assert "long long" in cli(["emit", "gemm", "--schedule", "tiled", "--wide"]).out
 
 
-def test_emit_tells_all_that_a_launch_needs(capsys) -> None:
+def test_emit_tells_all_that_a_launch_needs(cli) -> None:
     words = ["emit", "gemm", "--schedule", "padded", "--set", "TM=64", "--size", "K=40", "--json", "-"]
-    assert run(words) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(words).out)
     assert found["parameters"]["TM"] == 64
     assert found["tensors"][0] == {"name": "A", "dtype": "f32", "shape": ["M", "40"], "order": [0, 1], "role": "input"}
     sizes = {"M": 65, "N": 3}
@@ -265,20 +252,18 @@ def test_check_prints_the_share_without_a_bound(file, capsys) -> None:
 
 
 @pytest.mark.parametrize("words", [["check"], ["compare"], ["ladder", "--limit", "1"]])
-def test_what_compares_nothing_is_no_pass(words, file, capsys) -> None:
+def test_what_compares_nothing_is_no_pass(words, file, cli) -> None:
     text = "kernel wave(A: f32[N]) -> B: f32[N]:\n    B[i] = sin(A[i] * 1e6 + 1e7)\n\n"
     fast = "schedule fast for wave():\n    fast_math(sin)\n    blocks(i, 32) -> b, t\n"
-    assert run([words[0], file(text + fast), "--size", "N=400", "--device", "interpreter", *words[1:]]) == 6
-    captured = capsys.readouterr()
+    captured = cli([words[0], file(text + fast), "--size", "N=400", "--device", "interpreter", *words[1:]], 6)
     assert "nothing was compared" in captured.out + captured.err
     assert "right" not in captured.out
 
 
-def test_sizes_at_which_nothing_is_compared_are_named(file, capsys) -> None:
+def test_sizes_at_which_nothing_is_compared_are_named(file, cli) -> None:
     text = "kernel away(A: f32[M, N]) -> B: f32[M, N]:\n    var s: f32[M]\n    s[i] = sum[j](A[i, j])\n"
     text += "    B[i, j] = 1 / (A[i, j] - s[i] / f32(N))\n"  # of one element, 1 / 0 or nearly so
-    assert run(["check", file(text), "--device", "interpreter"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["check", file(text), "--device", "interpreter"]).out
     assert "not compared: no bound" in out
     assert "right, 2 of 3, on the interpreter; nothing was compared in the others" in out
 
@@ -308,11 +293,10 @@ def test_a_parameter_is_not_fixed(capsys):
     assert "TS is a parameter of the schedule, not a size\n  note: --set TS=8 sets it" in capsys.readouterr().err
 
 
-def test_compare_lists_every_schedule_and_says_where_it_ran(tmp_path, capsys) -> None:
+def test_compare_lists_every_schedule_and_says_where_it_ran(tmp_path, cli) -> None:
     target = tmp_path / "times.json"
     words = ["compare", "transpose", "--size", "M=64", "N=96", "--device", "cpu", "--json", str(target)]
-    assert run(words) == 0
-    out = capsys.readouterr().out
+    out = cli(words).out
     for text in ("naive", "tiled", "padded", "PoCL ms", "GB/s", "no GPU was found"):
         assert text in out
     result = json.loads(target.read_text())

@@ -63,16 +63,14 @@ def test_other_schedules_run_where_one_is_refused(several, tmp_path, capsys) -> 
     assert "there is no loop 'q'" in capsys.readouterr().out
 
 
-def test_check_has_a_line_for_each_schedule_that_fails(several, capsys) -> None:
-    assert run(["check", several, "--device", "cpu"]) == 3
-    captured = capsys.readouterr()
+def test_check_has_a_line_for_each_schedule_that_fails(several, cli) -> None:
+    captured = cli(["check", several, "--device", "cpu"], 3)
     assert "good" in captured.out
     assert all(f"{name}: " in captured.err for name in ("racy", "mistaken", "large"))
 
 
-def test_where_every_schedule_fails_all_errors_are_shown(several, capsys) -> None:
-    assert run(["compare", several, "--device", "cpu", "--schedule", "mistaken,racy"]) == 3
-    said = capsys.readouterr().err
+def test_where_every_schedule_fails_all_errors_are_shown(several, cli) -> None:
+    said = cli(["compare", several, "--device", "cpu", "--schedule", "mistaken,racy"], 3).err
     assert said.index("cannot run at once") < said.index("there is no loop 'q'")  # as they stand in the text
 
 
@@ -139,17 +137,15 @@ def test_the_record_of_a_kernel_without_a_schedule_has_its_text(tmp_path, monkey
     assert again.ir == api.load("own.tg").kernel(by=3, N=8).ir
 
 
-def test_one_file_needs_no_name_of_its_own(product_file, capsys) -> None:
-    assert run(["compare", "a.tg:mine", "a.tg:mine", *SMALL[:1], "interpreter", *SMALL[2:]]) == 0
-    assert " mine " in (out := capsys.readouterr().out)
+def test_one_file_needs_no_name_of_its_own(product_file, cli) -> None:
+    assert " mine " in (out := cli(["compare", "a.tg:mine", "a.tg:mine", *SMALL[:1], "interpreter", *SMALL[2:]]).out)
     assert "a.tg" not in out
 
 
-def test_options_mean_the_files_that_know_them(product_file, capsys) -> None:
+def test_options_mean_the_files_that_know_them(product_file, cli) -> None:
     small = ["--device", "interpreter", "--size", "M=4", "N=4", "K=4"]
     assert run(["compare", "a.tg:mine", "gemm_transposed:tiled", "--kernel", "gemm_nn", *small]) == 0
-    assert run(["compare", "gemm:coarsened", "a.tg:mine", "--set", "WPT=4", *small]) == 0
-    assert "a.tg:mine" in capsys.readouterr().out
+    assert "a.tg:mine" in cli(["compare", "gemm:coarsened", "a.tg:mine", "--set", "WPT=4", *small]).out
 
 
 def test_values_have_a_limit(capsys) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.workers import wait_until
-from tilegen.cli import run
 
 OWN = "kernel own(A: f32[N], by: int = 2) -> B: f32[N]:\n    B[i] = by * A[i]\n\n"
 OWN += "schedule first for own(T=8 in {8, 16}):\n    blocks(i, T) -> b, t\n\n"
@@ -62,15 +61,14 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def complete(folder, monkeypatch, capsys):
+def complete(folder, monkeypatch, cli):
     """What the script of a shell is told for the words of a line, in the folder."""
 
     def complete(shell: str, words: list[str]) -> list[str]:
         monkeypatch.setenv("_TILEGEN_COMPLETE", f"{shell}_complete")
         monkeypatch.setenv("COMP_WORDS", " ".join(words))
         monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words) - 1))
-        assert run([]) == 0
-        said = capsys.readouterr()
+        said = cli([])
         assert said.err == ""
         return said.out.splitlines() if said.out.strip() else []
 

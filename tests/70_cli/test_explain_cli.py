@@ -7,49 +7,43 @@ import pytest
 from tilegen.cli import run
 
 
-def test_explain_prints_the_numbers_of_the_lecture(capsys):
+def test_explain_prints_the_numbers_of_the_lecture(cli):
     sizes = ["--size", "M=1024", "N=1024", "K=1024"]
-    assert run(["explain", "gemm", "--schedule", "coarsened", *sizes, "--no-compile"]) == 0
-    text = capsys.readouterr().out
+    text = cli(["explain", "gemm", "--schedule", "coarsened", *sizes, "--no-compile"]).out
     assert "9 loads from shared and 0 from global memory for 8 multiply-adds" in text
     assert "2*K*M*N/32" in text
     assert "coarsen(ti, WPT) -> ti, wi" in text
 
 
-def test_explain_shows_the_map_and_the_remedy(capsys):
-    assert run(["explain", "transpose", "--schedule", "tiled", "--last", "--no-compile"]) == 0
-    text = capsys.readouterr().out
+def test_explain_shows_the_map_and_the_remedy(cli):
+    text = cli(["explain", "transpose", "--schedule", "tiled", "--last", "--no-compile"]).out
     assert "32-way bank conflict" in text
     assert "lanes  0.. 7  bank   0   0   0   0   0   0   0   0" in text
     assert "X.shared: pad(X.shared, 1) -> no conflict is left, 128 bytes more" in text
     assert "X.shared: swizzle(X.shared, 1) -> no conflict is left" in text
 
 
-def test_explain_shows_where_a_swizzle_puts_the_lanes(capsys):
-    assert run(["explain", "transpose", "--schedule", "swizzled", "--last", "--no-compile", "--maps"]) == 0
-    text = capsys.readouterr().out
+def test_explain_shows_where_a_swizzle_puts_the_lanes(cli):
+    text = cli(["explain", "transpose", "--schedule", "swizzled", "--last", "--no-compile", "--maps"]).out
     assert "load of X.shared[ti, wj*8 + tj]: 1-way bank conflict" in text
     assert "lanes 24..31  bank  24  25  26  27  28  29  30  31" in text
 
 
-def test_explain_as_json(capsys):
+def test_explain_as_json(cli):
     words = ["explain", "conv1d", "--schedule", "shared", "--size", "N=4096", "--last", "--no-compile", "--json", "-"]
-    assert run(words) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(words).out)
     (launch,) = found["steps"][0]["launches"]
     assert launch["shared_bytes"] == 520
     assert launch["occupancy"]["blocks"] == 16
 
 
 @pytest.mark.parametrize("command", ["explain", "asm", "ladder"])
-def test_a_command_for_one_schedule_refuses_several(command, capsys):
-    assert run([command, "gemm"]) == 2
-    assert f"{command} takes one schedule" in capsys.readouterr().err
+def test_a_command_for_one_schedule_refuses_several(command, cli):
+    assert f"{command} takes one schedule" in cli([command, "gemm"], 2).err
 
 
-def test_an_unknown_size_is_a_mistake(capsys):
-    assert run(["explain", "gemm", "--schedule", "naive", "--size", "Q=4"]) == 2
-    assert "has no size 'Q'" in capsys.readouterr().err
+def test_an_unknown_size_is_a_mistake(cli):
+    assert "has no size 'Q'" in cli(["explain", "gemm", "--schedule", "naive", "--size", "Q=4"], 2).err
 
 
 @pytest.mark.parametrize("words", ["explain --no-compile --last --json -", "prove --json -"])
@@ -67,26 +61,23 @@ def test_a_constant_given_as_a_size_is_told_apart(capsys):
 
 
 @pytest.mark.nvrtc
-def test_asm_shows_the_loop_and_its_mix(capsys):
-    assert run(["asm", "gemm", "--schedule", "tiled", "--ptx"]) == 0
-    text = capsys.readouterr().out
+def test_asm_shows_the_loop_and_its_mix(cli):
+    text = cli(["asm", "gemm", "--schedule", "tiled", "--ptx"]).out
     assert "1 of 3 beside jumps" in text
     assert "64 loads for 32 multiply-adds" in text
     assert "fma.rn.ftz.f32" in text
 
 
-def test_ladder_shows_every_line(capsys):
-    assert run(["ladder", "transpose", "--schedule", "padded", "--device", "interpreter"]) == 0
-    text = capsys.readouterr().out
+def test_ladder_shows_every_line(cli):
+    text = cli(["ladder", "transpose", "--schedule", "padded", "--device", "interpreter"]).out
     for line in ("as written", "tile(i, TS) -> bi, ti", "pad(X.shared, 1)"):
         assert line in text
     assert "say nothing of a GPU" in text
 
 
 @pytest.mark.parametrize("target", ["softmax:blocks", "layer_norm:blocks", "conv2d:tiled", "hgemm:swizzled"])
-def test_outside_a_terminal_nothing_is_cropped(target, capsys):
-    assert run(["explain", target, "--no-compile", "--last"]) == 0
-    text = capsys.readouterr().out
+def test_outside_a_terminal_nothing_is_cropped(target, cli):
+    text = cli(["explain", target, "--no-compile", "--last"]).out
     (heads,) = [line for line in text.splitlines() if line.split()[:1] == ["step"]]
     assert heads.split()[-2:] == ["ms", "limit"]
     assert "\u2026" not in text
@@ -98,9 +89,8 @@ def test_a_loop_without_iterations_moves_nothing(tmp_path, capsys) -> None:
     assert run(["explain", str(tmp_path / "none.tg"), "--no-compile"]) == 0
 
 
-def test_explain_of_a_loop_without_iterations_has_rows_without_requests(capsys):
+def test_explain_of_a_loop_without_iterations_has_rows_without_requests(cli):
     words = ["explain", "gemm", "--schedule", "across", "--size", "M=128", "N=256", "K=8", "--no-compile", "--last"]
-    assert run(words) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "load global" in line]
+    rows = [line.split() for line in cli(words).out.splitlines() if "load global" in line]
     assert any(row[-3:] == ["0", "0", "100%"] for row in rows), rows
     assert any(row[-1] != "0" for row in rows)

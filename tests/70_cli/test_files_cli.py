@@ -36,9 +36,8 @@ def in_shell(text: str) -> subprocess.CompletedProcess[str]:
 # -- list
 
 
-def test_list_names_every_kernel_and_schedule(capsys) -> None:
-    assert run(["list"]) == 0
-    out = capsys.readouterr().out
+def test_list_names_every_kernel_and_schedule(cli) -> None:
+    out = cli(["list"]).out
     words = set(out.replace(":", " ").split())
     for name in FILES:
         file = tilegen.load(name)
@@ -47,9 +46,8 @@ def test_list_names_every_kernel_and_schedule(capsys) -> None:
     assert max(map(len, out.splitlines())) <= 110
 
 
-def test_list_of_a_file_says_what_each_schedule_is(capsys) -> None:
-    assert run(["list", "gemm"]) == 0
-    out = capsys.readouterr().out
+def test_list_of_a_file_says_what_each_schedule_is(cli) -> None:
+    out = cli(["list", "gemm"]).out
     assert "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]\n" in out
     assert "    tiled(TS=32)\n        The block loads a tile of A and one of B together" in out
 
@@ -64,10 +62,9 @@ def test_list_knows_the_head_of_every_kernel(name) -> None:
         assert not head.endswith(":")
 
 
-def test_list_as_json(folder, capsys) -> None:
+def test_list_as_json(folder, cli) -> None:
     (folder / "own.tg").write_text(OWN)
-    assert run(["list", "own.tg", "--json", "-"]) == 0
-    (listed,) = json.loads(capsys.readouterr().out)
+    (listed,) = json.loads(cli(["list", "own.tg", "--json", "-"]).out)
     assert listed["kernels"] == [{"name": "own", "head": "kernel own(A: f32[N]) -> B: f32[N]"}]
     assert listed["schedules"][0]["parameters"] == {"T": {"default": 8, "candidates": []}}
 
@@ -81,18 +78,16 @@ def test_first_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_cat_prints_a_text_with_the_same_kernels_and_schedules(name, capsys) -> None:
-    assert run(["cat", name]) == 0
-    here, there = tilegen.api.from_text(capsys.readouterr().out), tilegen.load(name)
+def test_cat_prints_a_text_with_the_same_kernels_and_schedules(name, cli) -> None:
+    here, there = tilegen.api.from_text(cli(["cat", name]).out), tilegen.load(name)
     assert set(here.kernels) >= {k for k, decl in there.kernels.items() if decl.span.source == there.source}
     assert {s.name: [c.text for c in s.steps] for s in there.schedules}.items() <= {
         s.name: [c.text for c in s.steps] for s in here.schedules
     }.items()
 
 
-def test_cat_of_a_schedule_is_as_written_with_what_it_extends(capsys) -> None:
-    assert run(["cat", "gemm:tiled"]) == 0
-    out = capsys.readouterr().out
+def test_cat_of_a_schedule_is_as_written_with_what_it_extends(cli) -> None:
+    out = cli(["cat", "gemm:tiled"]).out
     assert [s.name for s in tilegen.load(out).schedules] == ["naive", "tiled"]
     assert "schedule tiled extends naive:" in out
     assert "# One element of C a thread." in out
@@ -149,42 +144,36 @@ def test_instructions_and_steps_of_the_file_come_along(folder) -> None:
 # -- which file
 
 
-def test_schedules_behind_a_colon(folder, capsys) -> None:
+def test_schedules_behind_a_colon(folder, cli) -> None:
     assert split_target("gemm:naive,tiled") == ("gemm", ["naive", "tiled"])
     assert split_target("a/b.tg") == ("a/b.tg", [])
     assert split_target("-:s") == ("-", ["s"])
     (folder / "odd:name").write_text(OWN)
     assert split_target("odd:name") == ("odd:name", [])
-    assert run(["show", "gemm:tiled", "--set", "TS=16"]) == 0
-    assert "shared A.shared: f32[16, 16]" in capsys.readouterr().out
+    assert "shared A.shared: f32[16, 16]" in cli(["show", "gemm:tiled", "--set", "TS=16"]).out
 
 
-def test_an_own_file_is_not_taken_for_the_stock_file_nor_that_for_it(folder, capsys) -> None:
+def test_an_own_file_is_not_taken_for_the_stock_file_nor_that_for_it(folder, cli) -> None:
     (folder / "gemm.tg").write_text(OWN.replace("own", "gemm"))
-    assert run(["show", "gemm"]) == 0
-    captured = capsys.readouterr()
+    captured = cli(["show", "gemm"])
     assert "f32[M, K]" in captured.out
     assert captured.err == "note: gemm is the stock file; for the file gemm.tg of this folder say gemm.tg\n"
     for own in ("gemm.tg", "./gemm.tg"):
-        assert run(["show", own]) == 0
-        captured = capsys.readouterr()
+        captured = cli(["show", own])
         assert "f32[M, K]" not in captured.out
         assert captured.err == ""
     for name, shown in (("gemm", "<stock gemm> has no schedule"), ("gemm.tg", "gemm.tg has no schedule")):
-        assert run(["show", f"{name}:nosuch"]) == 2
-        assert f"error: {shown}" in capsys.readouterr().err
+        assert f"error: {shown}" in cli(["show", f"{name}:nosuch"], 2).err
 
 
-def test_a_folder_or_a_file_without_suffix_does_not_hide_the_stock_file(folder, capsys) -> None:
+def test_a_folder_or_a_file_without_suffix_does_not_hide_the_stock_file(folder, cli) -> None:
     (folder / "blur").mkdir()
     assert run(["show", "blur"]) == 0
     (folder / "gemm").write_text(OWN)
-    assert run(["show", "gemm"]) == 0
-    captured = capsys.readouterr()
+    captured = cli(["show", "gemm"])
     assert "f32[M, K]" in captured.out
     assert "say ./gemm\n" in captured.err
-    assert run(["show", "./gemm"]) == 0
-    assert "f32[M, K]" not in capsys.readouterr().out
+    assert "f32[M, K]" not in cli(["show", "./gemm"]).out
     assert "own" in tilegen.load(folder / "gemm").kernels
 
 
@@ -207,9 +196,8 @@ def pipe():
 
 
 @pytest.mark.parametrize("words", ["show", "cat", "list"])
-def test_a_pipe_is_a_file(words, pipe, capsys) -> None:
-    assert run([words, pipe]) == 0
-    assert "B" in capsys.readouterr().out
+def test_a_pipe_is_a_file(words, pipe, cli) -> None:
+    assert "B" in cli([words, pipe]).out
 
 
 def test_what_a_pipe_has_brought_is_there_for_the_note(pipe, capsys) -> None:

@@ -11,7 +11,6 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Number, String, Token
 from pygments.util import ClassNotFound
 
-from tilegen.cli import run
 from tilegen.cli.lexer import TilegenLexer
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +71,7 @@ def test_pygments_finds_it_by_its_name() -> None:
 
 
 @pytest.fixture
-def output(monkeypatch, capsys):
+def output(monkeypatch, cli):
     """What a command prints, on a terminal or into a pipe."""
 
     def of(*arguments: str, terminal: bool, **variables: str) -> str:
@@ -81,8 +80,7 @@ def output(monkeypatch, capsys):
         for name, value in {"TERM": "xterm-256color", **variables}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-        assert run([*arguments]) == 0
-        return capsys.readouterr().out
+        return cli([*arguments]).out
 
     return of
 

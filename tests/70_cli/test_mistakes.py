@@ -64,12 +64,11 @@ IN_THE_TEXT = {
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("what", IN_THE_TEXT)
-def test_a_mistake_in_the_text_ends_with_1_and_a_caret(what, command, tmp_path, capsys) -> None:
+def test_a_mistake_in_the_text_ends_with_1_and_a_caret(what, command, tmp_path, cli) -> None:
     text, place = IN_THE_TEXT[what]
     (tmp_path / "mine.tg").write_text(text)
     steps = ["--steps"] if command == ["show"] else []
-    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], *steps]) == 1
-    said = capsys.readouterr().err
+    said = cli([command[0], str(tmp_path / "mine.tg"), *command[1:], *steps], 1).err
     assert f"mine.tg:{place}" in said or ":5: error" in said and place == ":5"
     assert "^" in said
 
@@ -94,43 +93,36 @@ IN_THE_COMMAND = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("words", IN_THE_COMMAND, ids=lambda words: " ".join(words)[:24])
-def test_a_mistake_in_the_command_ends_with_2(words, command, tmp_path, capsys) -> None:
+def test_a_mistake_in_the_command_ends_with_2(words, command, tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(SCALED)
-    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], *words]) == 2
-    captured = capsys.readouterr()
+    captured = cli([command[0], str(tmp_path / "mine.tg"), *command[1:], *words], 2)
     assert captured.out == ""  # nothing has run
     assert len(captured.err) < 1000
 
 
 @pytest.mark.parametrize("file", ["nosuch.tg", "x" * 5000, "a\0b", ".", "", "/dev/null/x", "/proc/1/mem"])
-def test_what_is_no_file_ends_with_2(file, capsys) -> None:
-    assert run(["show", file]) == 2
-    assert len(capsys.readouterr().err) < 800
+def test_what_is_no_file_ends_with_2(file, cli) -> None:
+    assert len(cli(["show", file], 2).err) < 800
     if file not in ("nosuch.tg", "/proc/1/mem"):
-        assert run(["emit", "gemm", "--schedule", "tiled", "-o", file]) == 2
-        assert len(capsys.readouterr().err) < 800
+        assert len(cli(["emit", "gemm", "--schedule", "tiled", "-o", file], 2).err) < 800
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, capsys) -> None:
+def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(SHRUNK)
-    assert run([command[0], str(tmp_path / "mine.tg"), *command[1:], "--size", "W=3", "R=7"]) == 2
-    assert "extent" in capsys.readouterr().err
+    assert "extent" in cli([command[0], str(tmp_path / "mine.tg"), *command[1:], "--size", "W=3", "R=7"], 2).err
 
 
-def test_a_device_or_a_compiler_that_is_missing_ends_with_5(monkeypatch, capsys) -> None:
+def test_a_device_or_a_compiler_that_is_missing_ends_with_5(monkeypatch, cli) -> None:
     monkeypatch.setattr(cuda, "unavailable_reason", lambda: "no GPU was found")
-    assert run(["check", "gemm", "--schedule", "naive", "--device", "cuda"]) == 5
-    assert "no GPU was found" in capsys.readouterr().err
+    assert "no GPU was found" in cli(["check", "gemm", "--schedule", "naive", "--device", "cuda"], 5).err
     monkeypatch.setattr(nvrtc, "unavailable_reason", lambda: "there is no compiler")
-    assert run(["asm", "gemm", "--schedule", "naive"]) == 5
-    assert "there is no compiler" in capsys.readouterr().err
+    assert "there is no compiler" in cli(["asm", "gemm", "--schedule", "naive"], 5).err
 
 
-def test_text_from_standard_input(monkeypatch, capsys) -> None:
+def test_text_from_standard_input(monkeypatch, cli) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(ONE))
-    assert run(["show", "-"]) == 0
-    assert "B[i] = A[i]" in capsys.readouterr().out
+    assert "B[i] = A[i]" in cli(["show", "-"]).out
 
 
 @pytest.mark.parametrize("words", ["explain gemm:tiled --no-compile", "show gemm --steps", "prove gemm:naive,tiled"])
@@ -140,21 +132,18 @@ def test_a_closed_pipe_is_no_failure(words) -> None:
     assert (done.stdout.split()[-1], done.stderr) == ("0", "")
 
 
-def test_a_value_that_is_no_candidate_is_used_where_that_is_said(tmp_path, capsys) -> None:
+def test_a_value_that_is_no_candidate_is_used_where_that_is_said(tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(SCALED)
     words = ["show", str(tmp_path / "mine.tg"), "--schedule", "rows", "--set", "TS=48"]
-    assert run(words) == 2
-    assert "TS=48 is none of the candidates of TS\n" in capsys.readouterr().err
-    assert run([*words, "--any-value"]) == 0
-    captured = capsys.readouterr()
+    assert "TS=48 is none of the candidates of TS\n" in cli(words, 2).err
+    captured = cli([*words, "--any-value"])
     assert captured.err == ""
     assert "< 48" in captured.out
 
 
-def test_one_name_with_two_values_is_a_mistake(tmp_path, capsys) -> None:
+def test_one_name_with_two_values_is_a_mistake(tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(SCALED)
-    assert run(["show", str(tmp_path / "mine.tg"), "--size", "by=3", "--set", "by=4"]) == 2
-    assert "by is to be 3 and 4" in capsys.readouterr().err
+    assert "by is to be 3 and 4" in cli(["show", str(tmp_path / "mine.tg"), "--size", "by=3", "--set", "by=4"], 2).err
 
 
 FRACTION = """\
@@ -264,14 +253,13 @@ def test_a_call_at_sizes_without_elements() -> None:
 # -- stock schedules
 
 
-def test_another_kernel_of_a_stock_name_does_not_get_its_schedules(tmp_path, capsys) -> None:
+def test_another_kernel_of_a_stock_name_does_not_get_its_schedules(tmp_path, cli) -> None:
     other = "kernel gemm(A: f32[M, K], x: f32[K]) -> y: f32[M]:\n    y[i] = sum[k](A[i, k] * x[k])\n"
     file = tilegen.load(other)
     assert not file.schedules
     assert "other loops or tensors" in file.remark
     (tmp_path / "mine.tg").write_text(other)
-    assert run(["show", str(tmp_path / "mine.tg")]) == 0
-    assert "other loops or tensors" in capsys.readouterr().err
+    assert "other loops or tensors" in cli(["show", str(tmp_path / "mine.tg")]).err
     assert run(["show", str(tmp_path / "mine.tg"), "--schedule", "tiled"]) == 2
 
 

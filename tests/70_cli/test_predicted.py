@@ -24,10 +24,9 @@ def test_what_is_predicted_and_what_is_timed() -> None:
     assert (machine_instead("t4", "auto", on_gpu=True) or H200).name == "T4"
 
 
-def test_compare_predicts_for_a_machine(tmp_path, monkeypatch, capsys) -> None:
+def test_compare_predicts_for_a_machine(tmp_path, monkeypatch, cli) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(shlex.split(f"compare gemm:naive,tiled {ON_T4} --json f.json")) == 0
-    out = capsys.readouterr().out
+    out = cli(f"compare gemm:naive,tiled {ON_T4} --json f.json").out
     assert "gemm  M=4096 K=4096 N=4096  for one T4, checked on the interpreter" in out
     assert "predicted: by the roofline of one T4 (by NVIDIA's data sheet" in out
     records = read_records((tmp_path / "f.json").read_text(), "f.json")
@@ -44,20 +43,18 @@ def test_compare_predicts_for_a_machine(tmp_path, monkeypatch, capsys) -> None:
 
 
 @pytest.mark.plugin("report")
-def test_predictions_are_drawn_as_predictions(tmp_path, monkeypatch, capsys) -> None:
+def test_predictions_are_drawn_as_predictions(tmp_path, monkeypatch, capsys, cli) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(shlex.split(f"compare gemm:naive,tiled {ON_T4} --json f.json --plot f.svg")) == 0
     told = "f.svg: gemm M=4096 K=4096 N=4096 on one T4, predicted: side by side"
     assert told in capsys.readouterr().err
-    assert run(shlex.split("plot f.json -o f.svg")) == 0
-    assert told in capsys.readouterr().err
+    assert told in cli("plot f.json -o f.svg").err
 
 
 @pytest.mark.plugin("report")
-def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, capsys) -> None:
+def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, cli) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(shlex.split(f"ladder gemm:naive {ON_T4} --size M=512 N=512 K=512 --json f.json --plot f.svg")) == 0
-    out = capsys.readouterr().out
+    out = cli(f"ladder gemm:naive {ON_T4} --size M=512 N=512 K=512 --json f.json --plot f.svg").out
     assert "gemm, schedule naive  M=512 K=512 N=512  for one T4, checked on the interpreter" in out
     assert re.search(r"predicted ms  limit +TFLOP/s at most +gain", out)
     assert "say nothing of a GPU" not in out
@@ -69,9 +66,8 @@ def test_ladder_predicts_what_each_step_brings(tmp_path, monkeypatch, capsys) ->
     assert f"x {gains[-1]:.2f}" in out
 
 
-def test_what_a_machine_lacks_has_a_row_that_says_so(capsys) -> None:
-    assert run(shlex.split(f"compare hgemm:swizzled --kernel hgemm {ON_T4}")) == 5
-    out = capsys.readouterr().out
+def test_what_a_machine_lacks_has_a_row_that_says_so(cli) -> None:
+    out = cli(f"compare hgemm:swizzled --kernel hgemm {ON_T4}", 5).out
     assert "needs sm_80 or later, and T4 is sm_75" in " ".join(out.split())
     assert "predicted: by" not in out  # nothing is
 

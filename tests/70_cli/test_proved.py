@@ -28,16 +28,14 @@ schedule s for a:
 
 
 @pytest.mark.parametrize("says", REFUSED)
-def test_check_and_compare_report_what_emit_does(says, tmp_path, capsys) -> None:
+def test_check_and_compare_report_what_emit_does(says, tmp_path, capsys, cli) -> None:
     (file := tmp_path / "a.tg").write_text(REFUSED[says])
     code = run(["emit", str(file)])
     error = capsys.readouterr().err
     assert says in error
     for device in ("auto", "interpreter"):
-        assert run(["check", str(file), "--device", device]) == code
-        assert capsys.readouterr().err == f"s: {error}"
-        assert run(["compare", str(file), "--device", device]) == code
-        out = capsys.readouterr().out
+        assert cli(["check", str(file), "--device", device], code).err == f"s: {error}"
+        out = cli(["compare", str(file), "--device", device], code).out
         assert error.splitlines()[0] in out
         assert "proved: " not in out  # of what nothing was
 
@@ -60,19 +58,16 @@ def test_a_fault_of_the_cuda_program_alone_is_found_where_another_one_runs(devic
         check(right, tried)
 
 
-def test_what_is_trusted_can_be_read(capsys) -> None:
-    assert run(["prove", "gemm", "--schedule", "tiled"]) == 0
-    (words,) = re.findall(r"tilegen (help \w+) says what is trusted", capsys.readouterr().out)
-    assert run(words.split()) == 0
-    assert "the printer (backends/text)" in capsys.readouterr().out.replace("`", "")
+def test_what_is_trusted_can_be_read(cli) -> None:
+    (words,) = re.findall(r"tilegen (help \w+) says what is trusted", cli(["prove", "gemm", "--schedule", "tiled"]).out)
+    assert "the printer (backends/text)" in cli(words.split()).out.replace("`", "")
 
 
-def test_what_is_proved_stands_below_the_table(capsys) -> None:
+def test_what_is_proved_stands_below_the_table(capsys, cli) -> None:
     few = ["--size", "M=8", "N=8", "K=8", "--device", "interpreter"]
     assert run(["check", "hgemm", "--kernel", "hgemm", "--schedule", "naive,fragments", *few]) == 0
     assert "proved: the CUDA programs (fragments: needs sm_80 or later); the trees ran." in capsys.readouterr().out
-    assert run(["check", "hgemm", "--kernel", "hgemm", "--schedule", "fragments", *few, "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(["check", "hgemm", "--kernel", "hgemm", "--schedule", "fragments", *few, "--json", "-"]).out)
     assert found["proved"] == {"programs": ["cuda"], "ran": "trees"}
     assert found["needs"] == {"fragments": "needs sm_80 or later"}
     for word in ("compare", "ladder"):

@@ -2,13 +2,11 @@
 
 import json
 import re
-import shlex
 from dataclasses import replace
 from typing import get_args
 
 import pytest
 
-from tilegen.cli import run
 from tilegen.lab.records import Conditions, Device, Outcome, Readings, RunRecord, line_of
 from tilegen.lab.t4 import t4_metadata, t4_results
 from tilegen.version import __version__
@@ -48,43 +46,36 @@ def file(tmp_path, monkeypatch) -> str:
 
 
 @pytest.mark.plugin("report")
-def test_a_file_of_records_is_a_table(file, capsys) -> None:
-    assert run(["records", file]) == 0
-    out = capsys.readouterr().out
+def test_a_file_of_records_is_a_table(file, cli) -> None:
+    out = cli(["records", file]).out
     assert f"gemm  M=4  on H200, {DATE}" in out
     assert re.findall(r"^│ (\S+)", out, re.MULTILINE) == ["tiled", "wrong", "[bold]slow", "cuBLAS"]
     assert "3 measured, 1 wrong" in out
     assert "wrong: C is wrong" in out
-    assert run(["records", file, "--best", "2"]) == 0
-    assert re.findall(r"^│ (\S+)", capsys.readouterr().out, re.MULTILINE) == ["cuBLAS", "tiled"]
+    assert re.findall(r"^│ (\S+)", cli(["records", file, "--best", "2"]).out, re.MULTILINE) == ["cuBLAS", "tiled"]
 
 
 @pytest.mark.plugin("report")
-def test_remarks_name_the_sizes_where_these_differ(tmp_path, capsys) -> None:
+def test_remarks_name_the_sizes_where_these_differ(tmp_path, cli) -> None:
     doubted = [replace(FAST, sizes={"M": n}, doubts=("known to within 26 %",)) for n in (4, 8)]
     (tmp_path / "several.json").write_text("".join(f"{line_of(each)}\n" for each in doubted))
-    assert run(["records", str(tmp_path / "several.json")]) == 0
-    out = capsys.readouterr().out
+    out = cli(["records", str(tmp_path / "several.json")]).out
     assert re.search(r"^tiled at M=4: .*known to within 26 %", out, re.MULTILINE)
     assert re.search(r"^tiled at M=8: .*known to within 26 %", out, re.MULTILINE)
 
 
-def test_what_has_no_record_says_so(file, tmp_path, capsys) -> None:
+def test_what_has_no_record_says_so(file, tmp_path, cli) -> None:
     (tmp_path / "empty.json").write_text("")
-    assert run(["records", "empty.json"]) == 2
-    assert "empty.json has no record" in capsys.readouterr().err
-    assert run(shlex.split("records run.json --t4 - --t4-metadata -")) == 2
-    assert "standard output takes one of" in capsys.readouterr().err
-    assert run(shlex.split("records run.json --t4 none/f.json")) == 2
-    assert "cannot write none/f.json" in capsys.readouterr().err
+    assert "empty.json has no record" in cli(["records", "empty.json"], 2).err
+    assert "standard output takes one of" in cli("records run.json --t4 - --t4-metadata -", 2).err
+    assert "cannot write none/f.json" in cli("records run.json --t4 none/f.json", 2).err
 
 
 # -- T4
 
 
-def test_records_are_written_as_kernel_tuner_reads_them(file, tmp_path, capsys) -> None:
-    assert run(shlex.split("records run.json --t4 t4.json --t4-metadata meta.json")) == 0
-    assert capsys.readouterr().out == ""
+def test_records_are_written_as_kernel_tuner_reads_them(file, tmp_path, cli) -> None:
+    assert cli("records run.json --t4 t4.json --t4-metadata meta.json").out == ""
     found = json.loads((tmp_path / "t4.json").read_text())
     assert found["schema_version"] == "1.0.0"
     fast, wrong, slow = found["results"]  # a library's call has no configuration

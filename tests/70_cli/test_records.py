@@ -47,9 +47,8 @@ def test_a_record_says_where_it_comes_from(words, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("words", [f"check gemm:tiled {SMALL}", f"ladder gemm:tiled {SMALL}"])
-def test_what_ran_says_on_what(words, capsys) -> None:
-    assert run(shlex.split(f"{words} --json -")) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_what_ran_says_on_what(words, cli) -> None:
+    record = json.loads(cli(f"{words} --json -").out)
     assert find_complaint("document", record) is None
     assert (record["environment"]["name"], record["environment"]["on_gpu"]) == ("the interpreter", False)
     assert "python" in record["environment"]["facts"]
@@ -57,22 +56,19 @@ def test_what_ran_says_on_what(words, capsys) -> None:
 
 
 @pytest.mark.pocl
-def test_a_ladder_has_its_samples(capsys) -> None:
-    assert run(shlex.split("ladder vector_add:plain --device cpu --size N=4096 --json -")) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_a_ladder_has_its_samples(cli) -> None:
+    record = json.loads(cli("ladder vector_add:plain --device cpu --size N=4096 --json -").out)
     timed = [rung for rung in record["rungs"] if rung["time"]]
     assert timed
     assert all(len(rung["samples"]) == rung["time"]["samples"] for rung in timed)
     assert record["conditions"] is None
 
 
-def test_each_of_several_records_has_its_own_parameters(capsys) -> None:
-    assert run(["show", "gemm:naive,wider", "--set", "TS=16", "--json", "-"]) == 0
-    one, two = json.loads(capsys.readouterr().out)
+def test_each_of_several_records_has_its_own_parameters(cli) -> None:
+    one, two = json.loads(cli(["show", "gemm:naive,wider", "--set", "TS=16", "--json", "-"]).out)
     assert (one["parameters"], two["parameters"]) == ({"TS": 16}, {"TS": 16, "W": 4})
     assert one["command"] == two["command"] == "tilegen show gemm:naive,wider --set TS=16 --json -"
 
 
-def test_a_list_says_so_too(capsys) -> None:
-    assert run(["list", "gemm", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["tilegen"] == __version__
+def test_a_list_says_so_too(cli) -> None:
+    assert json.loads(cli(["list", "gemm", "--json", "-"]).out)[0]["tilegen"] == __version__

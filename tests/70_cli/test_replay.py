@@ -47,14 +47,13 @@ def written(tmp_path, monkeypatch):
     return write
 
 
-def test_a_record_is_run_again_without_the_file_that_it_came_from(written, tmp_path, capsys) -> None:
+def test_a_record_is_run_again_without_the_file_that_it_came_from(written, tmp_path, capsys, cli) -> None:
     (tmp_path / "mine.tg").write_text(TEXT)
     size = "--size M=16 N=8"
     assert run(shlex.split(f"compare mine.tg --set T=8,16 {size} --device interpreter --json f.json")) == 0
     (tmp_path / "mine.tg").unlink()
     capsys.readouterr()
-    assert run(shlex.split("replay f.json --device interpreter --json g.json")) == 0
-    out = capsys.readouterr().out
+    out = cli("replay f.json --device interpreter --json g.json").out
     assert out.count("│ nothing") == 2
     then, now = (read_records((tmp_path / name).read_text(), name) for name in ("f.json", "g.json"))
     assert [each.name for each in now] == ["rows T=8", "rows T=16"]
@@ -69,12 +68,11 @@ def test_a_record_is_run_again_without_the_file_that_it_came_from(written, tmp_p
 
 
 @pytest.mark.pocl
-def test_times_stand_beside_those_of_the_record(written, tmp_path, capsys) -> None:
+def test_times_stand_beside_those_of_the_record(written, tmp_path, cli) -> None:
     """They took hours and are a hundred thousandth now; and what was a GPU is a CPU."""
     gpu = Device("NVIDIA H200", True, "sm_90", {"python": "2.7"})
     file = written(measured(*[1e6] * 9, device=gpu, registers=255))
-    assert run(["replay", file, "--device", "cpu", "--json", "g.json"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["replay", file, "--device", "cpu", "--json", "g.json"]).out
     assert "1e+06" in out
     assert "100.0% faster" in out
     assert "device: NVIDIA H200 then, PoCL" in out
@@ -85,29 +83,25 @@ def test_times_stand_beside_those_of_the_record(written, tmp_path, capsys) -> No
     assert any(line.startswith("python: 2.7 then") for line in found["surroundings"])
 
 
-def test_records_of_several_sizes_and_kernels_have_tables_of_their_own(written, capsys) -> None:
+def test_records_of_several_sizes_and_kernels_have_tables_of_their_own(written, cli) -> None:
     other = record("other", text=TEXT.replace("sum[", "max["))
     file = written(record(), record(sizes={"M": 3, "N": 5}), other)
-    assert run(["replay", file, "--device", "interpreter"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["replay", file, "--device", "interpreter"]).out
     assert [out.count(f"sums  {sizes}") for sizes in ("M=16 N=8", "M=3 N=5")] == [2, 1]
 
 
-def test_a_schedule_that_is_refused_now_is_a_difference(written, capsys) -> None:
+def test_a_schedule_that_is_refused_now_is_a_difference(written, cli) -> None:
     racy = measured(1.0, name="racy", text=RACY.replace("rows", "racy"), schedule="racy")
-    assert run(["replay", written(record(), racy), "--device", "interpreter"]) == 3
-    out = capsys.readouterr().out
+    out = cli(["replay", written(record(), racy), "--device", "interpreter"], 3).out
     assert "outcome: measured then, illegal now" in " ".join(out.replace("│", "").split())
     assert "cannot run at once" in out
 
 
-def test_predictions_are_made_again(written, tmp_path, capsys) -> None:
+def test_predictions_are_made_again(written, tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(TEXT)
     words = "compare mine.tg:rows --machine t4 --size M=4096 N=64 --device interpreter --json f.json"
-    assert run(shlex.split(words)) == 0
-    capsys.readouterr()
-    assert run(shlex.split("replay f.json --device interpreter --json g.json")) == 0
-    out = capsys.readouterr().out
+    cli(words)
+    out = cli("replay f.json --device interpreter --json g.json").out
     assert "sums  M=4096 N=64  for one T4, checked on the interpreter" in out
     assert "│ nothing" in out
     (now,) = read_records((tmp_path / "g.json").read_text(), "g.json")

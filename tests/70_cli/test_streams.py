@@ -124,12 +124,11 @@ def test_a_text_of_anybody_is_a_comment() -> None:
     assert comment_lines("a\\\n#if 0 ??/\nb\x1b") == ["// a\\.", "// #if 0 ??/.", "// b\u241b"]
 
 
-def test_a_failing_disk_keeps_what_was_there(folder, monkeypatch, capsys) -> None:
+def test_a_failing_disk_keeps_what_was_there(folder, monkeypatch, cli) -> None:
     assert run(["list", "own.tg", "--json", "list.json"]) == 0
     before = Path("list.json").read_bytes()
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    assert run(["list", "own.tg", "--json", "list.json"]) == 2
-    assert "cannot write list.json: No space left on device" in capsys.readouterr().err
+    assert "cannot write list.json: No space left on device" in cli(["list", "own.tg", "--json", "list.json"], 2).err
     assert Path("list.json").read_bytes() == before
     assert {path.name for path in folder.iterdir()} == {"own.tg", "list.json"}
 

@@ -45,27 +45,24 @@ def test_an_unproved_call_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("beyond_the_budget")
-def test_an_unproved_text_is_refused_or_says_so_in_its_head(capsys) -> None:
+def test_an_unproved_text_is_refused_or_says_so_in_its_head(cli) -> None:
     with pytest.raises(ProofError, match="is unproved: integers"):
         add().source()
     assert add().source(unproved=True).splitlines()[1] == "// unproved: integers"
-    assert run(["emit", "vector_add", "--schedule", "plain"]) == 3
-    captured = capsys.readouterr()
+    captured = cli(["emit", "vector_add", "--schedule", "plain"], 3)
     assert "is unproved: integers" in captured.err
     assert captured.out == ""
-    assert run(["emit", "vector_add", "--schedule", "plain", "--unproved"]) == 0
-    assert "\n// unproved: integers\n" in capsys.readouterr().out
+    assert "\n// unproved: integers\n" in cli(["emit", "vector_add", "--schedule", "plain", "--unproved"]).out
 
 
 @pytest.mark.nvrtc
 @pytest.mark.usefixtures("beyond_the_budget")
 @pytest.mark.plugin("export")
-def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, capsys) -> None:
+def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, cli) -> None:
     if fatbin.library_missing() and not shutil.which("fatbinary"):
         pytest.skip("no fat binary can be made")
     words = ["export", "vector_add", "--schedule", "plain", "-o", str(tmp_path / "out")]
-    assert run(words) == 3
-    assert "is unproved: integers" in capsys.readouterr().err
+    assert "is unproved: integers" in cli(words, 3).err
     assert not (tmp_path / "out").exists()
     assert run([*words, "--unproved"]) == 0
     for name in ("vector_add.cu", "vector_add_launch.h", "vector_add.cpp"):
@@ -75,22 +72,18 @@ def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, capsys)
 @needs_opencl
 @pytest.mark.usefixtures("beyond_the_budget")
 @pytest.mark.parametrize("command", ["check", "compare", "ladder"])
-def test_commands_that_run_refuse_an_unproved_kernel(command: str, capsys) -> None:
+def test_commands_that_run_refuse_an_unproved_kernel(command: str, cli) -> None:
     words = [command, "vector_add", "--schedule", "plain", "--device", "cpu"]
-    assert run(words) == 3
-    captured = capsys.readouterr()
+    captured = cli(words, 3)
     assert "is unproved: integers" in captured.out + captured.err
     assert "--unproved" in captured.out + captured.err
-    assert run([*words, "--unproved", "--json", "-"]) == 0
-    assert "is unproved" not in json.dumps(json.loads(capsys.readouterr().out))
+    assert "is unproved" not in json.dumps(json.loads(cli([*words, "--unproved", "--json", "-"]).out))
 
 
 @pytest.mark.usefixtures("beyond_the_budget")
-def test_prove_of_an_unproved_schedule_ends_with_3(capsys) -> None:
-    assert run(["prove", "vector_add", "--schedule", "plain"]) == 3
-    assert "unproved: integers" in capsys.readouterr().out
+def test_prove_of_an_unproved_schedule_ends_with_3(cli) -> None:
+    assert "unproved: integers" in cli(["prove", "vector_add", "--schedule", "plain"], 3).out
 
 
-def test_a_proved_text_has_no_note_about_its_proof(capsys) -> None:
-    assert run(["emit", "vector_add", "--schedule", "plain"]) == 0
-    assert "unproved" not in capsys.readouterr().out
+def test_a_proved_text_has_no_note_about_its_proof(cli) -> None:
+    assert "unproved" not in cli(["emit", "vector_add", "--schedule", "plain"]).out
