@@ -15,7 +15,19 @@ FOLDER = Path(__file__).parents[2] / "examples" / "operators"
 FILES = {path.stem: api.load(path) for path in sorted(FOLDER.glob("*.tg"))}
 KERNELS = [(stem, name) for stem, file in FILES.items() for name in file.kernels]
 # One kernel for each way of each rule; the others are for -m long.
-COVER = {"relu", "depthwise", "softmax", "rms_norm", "argmax_dim", "cross_entropy", "average_pool1d", "matmul", "upper"}
+COVER = {
+    "relu",
+    "depthwise",
+    "softmax",
+    "rms_norm",
+    "argmax_dim",
+    "cross_entropy",
+    "average_pool1d",
+    "matmul",
+    "upper",
+    "cumsum",
+}
+SLOW = {"attention", "products"}
 COVERED = [pytest.param(*each, marks=[] if each[1] in COVER else [pytest.mark.long]) for each in KERNELS]
 
 
@@ -24,7 +36,7 @@ def suggestion(stem: str, name: str) -> str:
     return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
 
 
-@pytest.mark.parametrize("stem", FILES)
+@pytest.mark.parametrize("stem", [pytest.param(s, marks=[pytest.mark.long] * (s in SLOW)) for s in FILES])
 def test_suggestions_are_read(stem, golden):
     golden("\n".join(suggestion(stem, name) for name in FILES[stem].kernels), f"suggest/{stem}.tg")
 

@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from math import inf
 
 from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersion, TextVersions
+from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Equation
 from tilegen.lab.explain import explain_tree
 from tilegen.lab.machine import Machine
+from tilegen.lowering import lower
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.pointwise import is_pointwise, pointwise
 from tilegen.suggest.product import is_product, product
 from tilegen.suggest.rows import by_rows, is_by_rows
+from tilegen.suggest.running import is_running, running
 from tilegen.suggest.split import divide, is_divided
+from tilegen.suggest.turned import is_turned, turned
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,13 @@ class Rule:
     write: Callable[[Nests, Draft, Machine], Iterator[Draft]]
 
 
-RULES = (Rule(is_product, product), Rule(is_by_rows, by_rows), Rule(is_pointwise, pointwise))
+RULES = (
+    Rule(is_running, running),
+    Rule(is_product, product),
+    Rule(is_turned, turned),
+    Rule(is_by_rows, by_rows),
+    Rule(is_pointwise, pointwise),
+)
 
 
 def write(draft: Draft, sizes: Mapping[str, int], machine: Machine, rules: Sequence[Rule] = RULES) -> Draft:
@@ -85,9 +94,9 @@ def _accepted(ways: Iterator[Draft]) -> Iterator[Draft]:
 
 
 def _holds(draft: Draft) -> bool:
-    """True if its text is proved. That of other versions of it is proved at the end."""
+    """True if it has a text; the proof of that is asked for once, at the end."""
     try:
-        return TextVersions(draft.tree, "cuda", Record()).proof(TextVersion()).verdict == "proved"
+        return bool(lower(draft.tree))
     except TilegenError:
         return False
 

@@ -1,0 +1,86 @@
+"""Running sums, products, maxima and minima: the lanes of a warp go along a row together, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tilegen.errors import TilegenError
+from tilegen.ir.nodes import Range
+from tilegen.lab.machine import Machine
+from tilegen.suggest.draft import Draft
+from tilegen.suggest.moves import bind_blocks, keep
+from tilegen.suggest.nests import Nests
+
+OWN = 4  # neighbours that a lane has
+
+
+def is_running(nests: Nests) -> bool:
+    """True of one reduction up to an index of its result, or from it on, for each row."""
+    return _along(nests) is not None and len(nests.rows) > 1
+
+
+def _along(nests: Nests) -> Range | None:
+    """The loop of the result that bounds the terms."""
+    equation = nests.equations[0]
+    if len(nests.equations) > 1 or len(equation.reduced) != 1 or len(equation.conditions) != 1 or equation.best:
+        return None
+    bound = equation.conditions[0].value.names()
+    return next((r for r in equation.loops if bound == {r.name, equation.reduced[0].name}), None)
+
+
+def running(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
+    """A warp a row, or a thread a row where the tiles of a row come in another order than they are needed."""
+    with suppress(TilegenError):
+        yield _by_lanes(nests, draft)
+        return
+    yield _by_threads(nests, draft)
+
+
+def _by_threads(nests: Nests, draft: Draft) -> Draft:
+    """One register goes along a row."""
+    (equation,), along = nests.equations, _along(nests)
+    rows = [r.name for r in equation.loops if r is not along]
+    run, block, thread = (draft.fresh(name) for name in ("run", f"b{rows[-1]}", f"t{rows[-1]}"))
+    draft, size = draft.number("T", 64, (32, 64, 128))
+    draft = draft.say("A thread goes along a row, and keeps what it has so far in a register.")
+    draft = draft.steps(f"scan({equation.target}) -> {run}", f"tile({rows[-1]}, {size}) -> {block}, {thread}")
+    draft = bind_blocks(draft, [*rows[:-1], block])
+    return draft.steps(f"bind({thread}, thread.x)", f"cache_register({run}, at={thread})")
+
+
+def _by_lanes(nests: Nests, draft: Draft) -> Draft:
+    """Each lane adds up its neighbours, the lanes of a warp combine by shuffles, and one register goes along."""
+    (equation,) = nests.equations
+    target = equation.target
+    along = _along(nests)
+    assert along
+    rows = [r for r in equation.loops if r is not along]
+    total, local, ahead, run = (draft.fresh(name) for name in ("total", "local", "ahead", "run"))
+    draft, size = draft.number("R", 4, (2, 4, 8))
+    draft = draft.say(f"A lane has {OWN} neighbours: their total, the terms inside of it, and what is ahead of it.")
+    draft = draft.steps(
+        f"reassociate({target})",
+        f"split_scan({target}, {OWN}) -> {total}, {local}, {ahead}",
+        f"scan({local}, along={total})",
+        f"scan({ahead}) -> {run}",
+    )
+    names = []
+    for r in rows:
+        names.append(draft.fresh(r.index, [r.name]))
+        draft = draft.steps(f"fuse({total}.{r.index}, {ahead}.{r.index}, {target}.{r.index}) -> {names[-1]}")
+    draft = draft.say("A warp takes a row in chunks of 32 lanes, and adds up by shuffles what the lanes have.")
+    j = along.index
+    chunk, lane = draft.fresh(f"c{j}"), draft.fresh(f"l{j}")
+    for n, name in enumerate((total, ahead, target)):
+        draft = draft.steps(f"tile({name}.{j}o, 32) -> {chunk}{n or ''}, {lane}{n or ''}")
+    for name in (chunk, lane):
+        draft = draft.steps(f"fuse({name}, {name}1, {name}2) -> {name}")
+    block, warp = draft.fresh(f"b{rows[-1].index}"), draft.fresh(f"w{rows[-1].index}")
+    draft = draft.steps(f"tile({names[-1]}, {size}) -> {block}, {warp}", f"cache_register({run}, at={warp})")
+    for name in (local, total, ahead):
+        draft = draft.steps(f"cache_register({name}, at={lane})")
+    for name in dict.fromkeys(a.tensor for a in nests.main):
+        draft = keep(draft, name, lane, OWN)
+    draft = bind_blocks(draft, [*names[:-1], block])
+    return draft.steps(f"bind({warp}, thread.y)", f"bind({lane}, thread.x)")
