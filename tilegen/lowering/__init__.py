@@ -34,6 +34,7 @@ from tilegen.lowering.flatten import (
 from tilegen.lowering.fragments import deal, without_instructions
 from tilegen.lowering.functions import make_functions
 from tilegen.lowering.guards import IsImplied, guard
+from tilegen.lowering.inner_tiles import split_inner_tiles
 from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
@@ -134,7 +135,9 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
     body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
-    body = choose(body, {b.name: b for b in buffers}, is_implied) if any(v.fallback for v in loads(dealt)) else body
+    if any(v.fallback for v in loads(dealt)):
+        known = {b.name: b for b in buffers}
+        body = choose(split_inner_tiles(body, known, _id_counts(block, where), is_implied), known, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
     body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
     body, buffers = take_turns(body, buffers, block)

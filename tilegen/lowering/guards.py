@@ -117,7 +117,7 @@ def _block_level(body: tuple[Spmd, ...], place: Change) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     region: list[Spmd] = []
     for node in body:
-        if not _synchronizes(node):
+        if not synchronizes(node):
             region.append(node)
             continue
         out += place(tuple(region))
@@ -126,12 +126,12 @@ def _block_level(body: tuple[Spmd, ...], place: Change) -> tuple[Spmd, ...]:
     return _name_full_test((*out, *place(tuple(region))))
 
 
-def _synchronizes(node: Spmd) -> bool:
+def synchronizes(node: Spmd) -> bool:
     match node:
         case For(body=body):
-            return any(map(_synchronizes, body))
+            return any(map(synchronizes, body))
         case If(body=body, orelse=orelse):
-            return any(map(_synchronizes, body + orelse))
+            return any(map(synchronizes, body + orelse))
         case _:
             return isinstance(node, _SYNCHRONIZING)
 
@@ -246,7 +246,7 @@ def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int], is_never
         for condition, low in found.items():
             least[condition] = _pick_harder(least.get(condition, low), low)
     bare = _split_full_tiles(_drop_tests(span, tuple(c for c, low in least.items() if low)), inner, is_never)
-    version = If(_strictest(low for low in least.values() if low), bare, span)
+    version = If(strictest(low for low in least.values() if low), bare, span)
     return (
         *map(lambda n: _split_inside(n, inner, is_never), body[:first]),
         version,
@@ -279,7 +279,7 @@ def _hardest_tests(node: Spmd, box: Mapping[str, int], blocked: set[str]) -> dic
     """Each test in `node` where it is hardest to meet, wherever it stands; None where that says nothing."""
     found: dict[Condition, Condition | None] = {}
     for condition, around in _tests_in_force((node,), ()):
-        low = _hardest_instance(condition, around, box, blocked)
+        low = hardest_instance(condition, around, box, blocked)
         found[condition] = _pick_harder(found.get(condition, low), low)
     return found
 
@@ -306,7 +306,7 @@ def _tests_in_force(body: tuple[Spmd, ...], around: Tests) -> Iterator[tuple[Con
                 pass
 
 
-def _hardest_instance(
+def hardest_instance(
     condition: Condition, beside: Tests, box: Mapping[str, int], blocked: set[str]
 ) -> Condition | None:
     """`condition` where it is hardest to meet, for all of `box` at once; None if that says nothing.
@@ -328,7 +328,7 @@ def _hardest_instance(
     return Condition(value) if not value.is_const else None
 
 
-def _strictest(tests: Iterable[Condition]) -> Tests:
+def strictest(tests: Iterable[Condition]) -> Tests:
     """Of conditions that differ by a constant, the one that implies the others."""
     lowest: dict[Affine, int] = {}
     for test in tests:
