@@ -116,8 +116,8 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(256, 64, 512);
-    wrong += run(193, 51, 389);
+    wrong += run(256, 96, 512);
+    wrong += run(193, 75, 389);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;

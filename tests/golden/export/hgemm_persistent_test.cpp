@@ -126,8 +126,8 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(66, 128, 8);
-    wrong += run(51, 99, 11);
+    wrong += run(66, 320, 8);
+    wrong += run(51, 243, 11);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;
