@@ -22,6 +22,10 @@ class Accumulator(Protocol):
     def add(self, value: Array, error: Array, mask: Array | None, axes: Axes, start: int) -> None:
         """Take in a part: reduce `axes` of it where the mask holds; `start` is its first reduced index."""
 
+    def accumulate(self, axis: int, forward: bool) -> None:
+        """Let each place along an axis have what all up to it have, or all from it on."""
+        raise TypeError(self)
+
     def result(self) -> Pair:
         """The reduced value and its error."""
 
@@ -45,6 +49,11 @@ def accumulator(equation: Equation, count: int, shape: tuple[int, ...], share: f
             return _Best(equation.reduce, dtype, shape)
         case _:
             raise TypeError(equation.reduce)
+
+
+def _accumulated(operation: np.ufunc, array: Array, axis: int, forward: bool) -> Array:
+    found: Array = operation.accumulate(array if forward else np.flip(array, axis), axis)
+    return found if forward else np.flip(found, axis)
 
 
 def _zeros(dtype: str, shape: tuple[int, ...]) -> Array:
@@ -87,6 +96,10 @@ class TermSum(Accumulator):
         """Take in what each term of a part counts for an instruction."""
         self.magnitudes += (magnitudes if mask is None else np.where(mask, magnitudes, 0.0)).sum(axis=axes)
 
+    def accumulate(self, axis: int, forward: bool) -> None:
+        for name in ("count", "total", "special", "size", "error"):
+            setattr(self, name, _accumulated(np.add, getattr(self, name), axis, forward))
+
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
             return _wrap_result(self.total, self.error)
@@ -122,6 +135,11 @@ class _Product(Accumulator):
             self.most *= size.prod(axis=axes)
             self.large *= np.maximum(size, 1.0).prod(axis=axes)
 
+    def accumulate(self, axis: int, forward: bool) -> None:
+        for name in ("total", "most", "large"):
+            setattr(self, name, _accumulated(np.multiply, getattr(self, name), axis, forward))
+        self.error = _accumulated(np.add, self.error, axis, forward)
+
     def result(self) -> Pair:
         if self.dtype not in FLOATS:
             return _wrap_result(self.total, self.error)
@@ -152,6 +170,10 @@ class _Extreme(Accumulator):
             value, error = np.where(mask, value, self.neutral), np.where(mask, error, 0.0)
         self.value = self.choose(self.value, self.choose.reduce(value, axis=axes, initial=self.neutral))
         self.error = np.maximum(self.error, error.max(axis=axes, initial=0.0))
+
+    def accumulate(self, axis: int, forward: bool) -> None:
+        self.value = _accumulated(self.choose, self.value, axis, forward)
+        self.error = _accumulated(np.maximum, self.error, axis, forward)
 
     def result(self) -> Pair:
         return self.value, self.error

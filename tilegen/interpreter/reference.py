@@ -24,6 +24,7 @@ from tilegen.interpreter.box import (
     parts,
 )
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
+from tilegen.interpreter.prefixes import prefixes
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, TermSum, accumulator
 from tilegen.interpreter.rounding import error_with_overflow
@@ -145,9 +146,10 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
     extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
     inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
     bound = sum_bound(tolerance.sums, equation, prod(inner), sizes)
-    products = sums_of_products(equation, sizes, memory, bound)
-    if products is not None:
-        for part, value, error in products:
+    whole = None if bound else prefixes(equation, sizes, memory)
+    whole = whole or sums_of_products(equation, sizes, memory, bound)
+    if whole is not None:
+        for part, value, error in whole:
             _store(target, equation, part, value, error)
         return
     # An arg reduction sees all its values at once, to know whether the best one is the only one.

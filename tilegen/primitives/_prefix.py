@@ -9,7 +9,8 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.initial import COMBINES
 from tilegen.ir.nodes import Condition, Equation, Kernel, Range, Tree
 from tilegen.ir.ranges import least_value
-from tilegen.ir.walk import substitute, walk
+from tilegen.ir.running import compared, depends_on
+from tilegen.ir.walk import substitute
 from tilegen.primitives._terms import need_reduction
 
 _WAY = "a running sum is written y[i] = sum[k <= i](x[k]), with k < i, k >= i and k > i likewise"
@@ -72,36 +73,23 @@ def prefix_of(tree: Tree, target: str) -> Prefix:
         raise StepError(f"'{target}' is an {equation.reduce}, and a scan is a sum, prod, max or min")
     own, reduced = ({r.name: r for r in ranges} for ranges in (equation.loops, equation.reduced))
     both = [c for c in equation.conditions if c.value.names() & own.keys() and c.value.names() & reduced.keys()]
-    found = [(c, pair) for c in both if (pair := _compared(c, own, reduced)) is not None]
+    found = [each for c in both if (each := compared(c, own, reduced))]
     if not found:
         raise StepError(
             f"'{target}' does not run along an index: none is compared with one that it reduces", notes=(_WAY,)
         )
-    (condition, (i, k, forward, inclusive)), *more = found
-    others = [c for c in equation.conditions if c != condition]
+    (first, *more), i = found, found[0].i
+    others = [c for c in equation.conditions if c != first.condition]
     if more or any(i.name in c.value.names() and c.value.names() & reduced.keys() for c in others):
         raise StepError(
             f"'{target}' reduces more at one point than a prefix: '{i.index}' bounds it twice", notes=(_WAY,)
         )
-    if any(i.name in index.names() for index in walk(equation.value) if isinstance(index, Affine)):
+    if depends_on(equation, i):
         raise StepError(f"the terms of '{target}' depend on '{i.index}', so that no prefix is part of the next one")
     terms = tuple(c for c in others if c.value.names() & reduced.keys())
     points = tuple(c for c in others if c not in terms)
-    extent = _longer(i, k, tree.kernel)
-    return Prefix(equation, i, k, forward, inclusive, terms, points, extent)
-
-
-def _compared(c: Condition, own: dict[str, Range], reduced: dict[str, Range]) -> tuple[Range, Range, bool, bool] | None:
-    """(i, k, whether k is the lower one, whether it may be i) where the condition compares two indices alone."""
-    names = [name for name, _ in c.value.terms if isinstance(name, str)]
-    i, k = (next((n for n in names if n in group), None) for group in (own, reduced))
-    if i is None or k is None or c.equal:
-        return None
-    for forward, higher in ((True, var(i) - var(k)), (False, var(k) - var(i))):
-        for inclusive in (True, False):
-            if c.value == higher - (0 if inclusive else 1):
-                return own[i], reduced[k], forward, inclusive
-    return None
+    extent = _longer(i, first.k, tree.kernel)
+    return Prefix(equation, i, first.k, first.forward, first.inclusive, terms, points, extent)
 
 
 def _longer(i: Range, k: Range, kernel: Kernel) -> Affine:
