@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -69,11 +68,13 @@ _CRASH_NOTE = (
 @contextmanager
 def crashes_are_told() -> Iterator[Callable[[str], None]]:
     """Gives what takes the name of each part of the work: if the process dies in one, standard error has that name."""
-    if os.name != "posix":
+    words = ["/bin/sh", "-c", _WATCHER, _CRASH_NOTE]
+    try:
+        watcher = Popen(words, stdin=PIPE, stdout=DEVNULL, start_new_session=True, bufsize=0)
+    except OSError:  # there is no shell, or there may be no more processes
         yield lambda what: None
         return
-    words = ["/bin/sh", "-c", _WATCHER, _CRASH_NOTE]
-    with Popen(words, stdin=PIPE, stdout=DEVNULL, start_new_session=True, bufsize=0) as watcher:
+    with watcher:
         pipe = watcher.stdin
         assert pipe
 
