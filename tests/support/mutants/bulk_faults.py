@@ -134,7 +134,8 @@ def wrong_memory(launch):
             off = {"first": replace(buffer, name="first", swizzle=None, shape=(const(8),), order=(0,), align=16)}
             yield replace(launch, buffers=dict(launch.buffers) | bare)
             yield replace(launch, buffers=off | dict(launch.buffers) | {name: replace(buffer, align=16)})
-        yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, pad=4)})
+        if len(buffer.shape) > 1:
+            yield replace(launch, buffers=dict(launch.buffers) | {name: replace(buffer, pad=4)})
 
 
 def unaligned_tensor(launch):

@@ -97,7 +97,18 @@ _ALIKE_IN_TURNS = ("all_barriers_exchanged", "other_producer")
 FAMILIES = {
     "copies": Family(
         _kinds(bulk_faults),
-        _bulk("once", "swizzled", "each time", "two stages", "beside others", "again", "again in stages"),
+        _bulk(
+            "once",
+            "swizzled",
+            "each time",
+            "two stages",
+            "beside others",
+            "again",
+            "again in stages",
+            "few readers",
+            "few readers, two stages",
+            "few readers, three tiles",
+        ),
         {
             "swizzled": {"M": 18, "N": 36},
             "two stages": {"M": 18, "N": 36, "K": 24},
