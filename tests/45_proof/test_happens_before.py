@@ -50,3 +50,10 @@ def test_a_producer_waits_for_ever_where_no_slot_is_left(case, slots):
     proof = prove(tree.kernel, (later,), tree.reassociated)
     assert proof.violation is not None
     assert proof.violation.violation.sentence == "a wait at 'emptied of gemm' is for what never arrives"
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_wait_stays_where_no_slot_is_filled_again(slots):
+    text = CASES["ring"].replace("A: f32[M, K], B: f32[K, N]", "A: f32[M, 16], B: f32[16, N]")
+    tree = tree_from(text.replace("pipeline(ko, 3)", f"pipeline(ko, {slots})"))
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"

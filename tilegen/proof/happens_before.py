@@ -36,7 +36,7 @@ from tilegen.ir.nodes import THREAD_KINDS, Condition
 from tilegen.judge.cross_thread import ways_later
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows, rename
-from tilegen.poly.system import Form, range_of, rows_of
+from tilegen.poly.system import Form, range_of, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers, Meeting
 from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
@@ -363,7 +363,10 @@ class _Protocol:
         return {name: extent for name, kind, extent in each if kind in THREAD_KINDS}
 
     def check_needed(self, wait: Placed) -> None:
-        """Without this wait something would be read too early."""
+        """Without this wait something would be read too early; but where no slot is filled again all is over."""
+        ring, again = self.rings.get(wait.places[0]), rows_of(Condition(self.numbers.number(wait)))
+        if ring and not ring.runs and not solvable(self.program.original.context + Moment(wait).rows + again):
+            return
         others = [p for p in self.waits if p is not wait]
         try:
             self.check_memory(others)
