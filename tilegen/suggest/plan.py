@@ -26,6 +26,7 @@ from tilegen.suggest.rows import by_rows, is_by_rows
 from tilegen.suggest.running import is_running, running
 from tilegen.suggest.split import divide, is_divided
 from tilegen.suggest.turned import is_turned, turned
+from tilegen.suggest.windows import convolution, is_convolution
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Rule:
 RULES = (
     Rule(is_running, running),
     Rule(is_product, product),
+    Rule(is_convolution, convolution),
     Rule(is_turned, turned),
     Rule(is_by_rows, by_rows),
     Rule(is_pointwise, pointwise),

@@ -39,14 +39,12 @@ class Form:
 
 def form_of(nests: Nests) -> Form | None:
     """The product that the first equation is, if the others keep its axes; None for anything else."""
-    first, *behind = nests.equations
-    if first.reduce != "sum" or any(e.reduce or e.conditions for e in behind):
-        return None
-    if any(not nests.keeps(n, axis) for n in range(len(nests.equations)) for axis in nests.rows):
+    first = nests.equations[0]
+    if first.reduce != "sum" or not follows_first(nests):
         return None
     factors = _factors(first.value)
-    kept = [axis for axis in nests.rows if len(axis.loops) == len(nests.equations)]
-    if factors is None or len(kept) != len(first.loops) or len(nests.columns) != len(first.reduced):
+    kept = nests.rows
+    if factors is None:
         return None
     written = next(a for a in nests.accesses if a.written and a.equation == len(nests.equations) - 1)
     column = next((axis for axis in kept if nests.fastest(written) in axis.names), None)
@@ -64,6 +62,13 @@ def form_of(nests: Nests) -> Form | None:
         others = tuple(axis for axis in storage_order(nests, kept) if axis not in (row, column))
         return Form(left, right, row, column, term, others, tuple(a for a in nests.columns if a is not term))
     return None
+
+
+def follows_first(nests: Nests) -> bool:
+    """True if all equations behind the first have its results as their points, without sums of their own."""
+    first, *behind = nests.equations
+    plain = not any(e.reduce or e.conditions for e in behind)
+    return plain and len(nests.rows) == len(first.loops) and len(nests.columns) == len(first.reduced)
 
 
 def _factors(value: Expr) -> tuple[Load, Load] | None:
