@@ -25,7 +25,6 @@ from tilegen.lab.sizes import sizes_to_check
 NAMES = ["vector_add.cu", "vector_add_launch.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
 NAMES += ["vector_add_test.cpp", "CMakeLists.txt"]
 VECTOR_ADD = ["export", "vector_add", "--schedule", "vector"]
-PERSISTENT = ["export", "hgemm", "--kernel", "hgemm", "--schedule", "persistent"]
 
 
 @pytest.fixture
