@@ -7,18 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tests.support.enumeration.runs import verdict
-from tests.support.generators.case import composites, witness_sizes
-from tilegen.errors import Source, StepError
-from tilegen.frontend import build, parse
+from tests.support.generators.case import witness_sizes
+from tests.support.written import built, stepped
+from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load, Stmt
 from tilegen.ir.walk import loops, rewrite, walk
-from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.primitives._call import bind
 from tilegen.proof import prove
-from tilegen.schedule import expand
 
 PRODUCT = """
 kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -43,13 +40,11 @@ LEAST = "kernel least(X: i32[M, N, P]) -> out: i32[M, N, P]:\n    out[i, j, l] =
 
 def after(text, *steps, judged=True):
     """The tree after the steps; each one before the last has to be legal."""
-    tree = tree_of(build(next(iter(parse(Source("found.tg", text)).kernels.values()))))
-    for number, step in enumerate(steps):
-        module = parse(Source("found.tg", f"schedule s for k():\n    {step}\n"))
-        for call in expand(module.schedules[0].steps[0], composites()):
-            tree = bind(call).apply(tree)
-        assert not judged or number == len(steps) - 1 or judge(tree) is None, step
-    return tree
+    tree = built(text)
+    trees = [tree, *stepped(tree, *steps)]
+    for step, each in zip(steps[:-1], trees[1:], strict=False):
+        assert not judged or judge(each) is None, step
+    return trees[-1]
 
 
 LEGAL = {
@@ -320,12 +315,7 @@ def test_registers_at_two_loops_of_one_name():
     steps = ["tile(j, 4) -> bj, tj", "tile(k, 4) -> ko, ki", "order(bj, ko, tj, ki)", "order(ki, i)"]
     tree = after(PRODUCT, "reassociate(C)", *steps)
     with pytest.raises(StepError, match="outside loop 'i', another is inside"):
-        after_step(tree, "cache_register(C, at=bj)")
-
-
-def after_step(tree, step):
-    module = parse(Source("found.tg", f"schedule s for k():\n    {step}\n"))
-    return bind(module.schedules[0].steps[0]).apply(tree)
+        list(stepped(tree, "cache_register(C, at=bj)"))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
-from tilegen.ir.written import tree_of
+from tests.support.written import built, stepped
 from tilegen.judge import judge
-from tilegen.primitives._call import bind
 
 AHEAD = """
 kernel ahead(A: f32[N]) -> C: f32[N]:
@@ -86,12 +83,8 @@ LAWS = {
 
 
 def tree_after(kernel, steps):
-    module = parse(Source("law.tg", kernel + "\nschedule s for k():\n" + "".join(f"    {step}\n" for step in steps)))
-    (decl,) = module.kernels.values()
-    tree = tree_of(build(decl))
-    for call in module.schedules[0].steps:
-        tree = bind(call).apply(tree)
-    return tree
+    tree = built(kernel)
+    return [tree, *stepped(tree, *steps)][-1]
 
 
 @pytest.mark.parametrize(("kernel", "steps", "answer"), LAWS.values(), ids=LAWS)

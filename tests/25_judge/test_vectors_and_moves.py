@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import Source
-from tilegen.frontend import build, parse
-from tilegen.ir.written import tree_of
+from tests.support.written import built, stepped
 from tilegen.judge import judge
-from tilegen.primitives._call import bind
 
 KERNELS = """
 kernel add(A: f32[N], B: f32[N]) -> C: f32[N]:
@@ -39,12 +36,8 @@ kernel back(a: f32[N]) -> out: f32[N]:
 
 
 def after(kernel, steps):
-    text = KERNELS + f"\nschedule s for {kernel}():\n" + "".join(f"    {line}\n" for line in steps)
-    module = parse(Source("t.tg", text))
-    tree = tree_of(build(module.kernels[kernel]))
-    for call in module.schedules[0].steps:
-        tree = bind(call).apply(tree)
-    return tree
+    tree = built(KERNELS, kernel)
+    return [tree, *stepped(tree, *steps)][-1]
 
 
 def refusal_of(tree):

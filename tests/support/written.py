@@ -3,7 +3,9 @@
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps, stock_instructions
-from tilegen.schedule import apply
+from tilegen.ir.written import tree_of
+from tilegen.primitives._call import bind
+from tilegen.schedule import apply, expand
 
 
 def tree_from(text, schedule=None, parameters=None, **values):
@@ -18,6 +20,22 @@ def tree_from(text, schedule=None, parameters=None, **values):
     defines = {**standard_steps(), **{d.word: d for d in module.defines}}
     kernel = build(module.kernels[chosen.kernel], values)
     return apply(kernel, chosen, parameters or {}, defines, stock_instructions).tree
+
+
+def built(text, kernel=None):
+    """The tree of a kernel as written, of the only one or of the one that is named."""
+    kernels = parse(Source("test.tg", text)).kernels
+    (chosen,) = [kernels[kernel]] if kernel else kernels.values()
+    return tree_of(build(chosen))
+
+
+def stepped(tree, *steps):
+    """The trees after one step more each: built, and not judged."""
+    text = "schedule s for any:\n" + "".join(f"    {step}\n" for step in steps)
+    for call in parse(Source("test.tg", text)).schedules[0].steps:
+        for each in expand(call, standard_steps()):
+            tree = bind(each).apply(tree)
+        yield tree
 
 
 # A small product with tiles in shared memory and operands in registers, for the steps that run ahead.

@@ -19,19 +19,17 @@ from collections import Counter
 from tests.support.enumeration.runs import verdict
 from tests.support.enumeration.structure import structure
 from tests.support.generators.atomics import atomics_recipe
-from tests.support.generators.case import composites, other_sizes, witness_sizes
+from tests.support.generators.case import other_sizes, witness_sizes
 from tests.support.generators.meaning import build_kernel, check_refusal, error_at, small_sizes
 from tests.support.generators.programs import any_text, holds, points
 from tests.support.generators.steps import gpu_recipe, lanes_recipe, random_step, warp_recipe
 from tests.support.mutants import tree_faults
 from tests.support.workers import run_jobs, within
-from tilegen.errors import Source, TilegenError
-from tilegen.frontend import parse
+from tests.support.written import stepped
+from tilegen.errors import TilegenError
 from tilegen.ir.verify import verify
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge
-from tilegen.primitives._call import bind
-from tilegen.schedule import expand
 
 LEGAL, ILLEGAL = "legal", "illegal"
 CASE_SECONDS, JOB_SECONDS = 120, 900
@@ -73,13 +71,10 @@ def trees(pick, text, kernel):
 
 
 def _apply_step(tree, text):
-    calls = parse(Source("step.tg", f"schedule s for random():\n    {text}\n")).schedules[0].steps
     try:
-        for call in expand(calls[0], composites()):
-            tree = bind(call).apply(tree)
+        return next(stepped(tree, text))
     except TilegenError:
         return None
-    return tree
 
 
 def opinion(tree):

@@ -15,7 +15,6 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
 from math import lcm
 
 import numpy as np
@@ -34,8 +33,8 @@ from tests.support.simulator.threads import faults
 from tests.support.stored import as_called
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, ProofError, Source, SourceError, StepError
-from tilegen.frontend import data_folder, parse
-from tilegen.frontend.stock import stock_instructions
+from tilegen.frontend import parse
+from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.interpreter import NUMPY, reference, run
 from tilegen.ir.affine import Mod
 from tilegen.ir.in_place import memory_of
@@ -79,11 +78,6 @@ class Case:
         wrong = self.expected.written & (result != self.expected.value)
         if wrong.any():
             self.fail(f"{what}: wrong at {tuple(int(i) for i in np.argwhere(wrong)[0])}")
-
-
-@cache
-def composites():
-    return {d.word: d for d in parse(Source("std.tg", (data_folder("schedules") / "std.tg").read_text())).defines}
 
 
 def arrays_for(kernel, sizes, number):
@@ -177,7 +171,7 @@ def attempt(case, text):
     module = parse(Source("step.tg", f"schedule s for random():\n    {text}\n"))
     word = text.partition("(")[0]
     try:
-        calls = expand(module.schedules[0].steps[0], composites())
+        calls = expand(module.schedules[0].steps[0], standard_steps())
         after = case.scheduled.then(calls)
     except (StepError, SourceError):
         case.counts["ill-formed"] += 1
