@@ -25,6 +25,7 @@ from tilegen.suggest.product import is_product, product
 from tilegen.suggest.rows import by_rows, is_by_rows
 from tilegen.suggest.running import is_running, running
 from tilegen.suggest.split import divide, is_divided
+from tilegen.suggest.tensor_cores import is_short_product, short_product
 from tilegen.suggest.turned import is_turned, turned
 from tilegen.suggest.windows import convolution, is_convolution
 
@@ -39,6 +40,7 @@ class Rule:
 
 RULES = (
     Rule(is_running, running),
+    Rule(is_short_product, short_product),
     Rule(is_product, product),
     Rule(is_convolution, convolution),
     Rule(is_turned, turned),
