@@ -33,6 +33,12 @@ p, q = var("p"), var("q")
         ([(ko, ki), (const(0), const(0))], (p, q), {"p": (ki, const(0)), "q": (ko, const(0))}),
         ([(ko, ko * 2 + 3), (const(1), const(5))], (p, p * 2 + 3), {"p": (ko, const(1))}),
         ([(ko,), (ko,)], (p,), {"p": (ko, ko)}),  # two loops of one name
+        # What may be negative has no remainder in C.
+        (
+            [(ki - ko * 8, ki % 2), (const(0), const(0))],
+            (p, q),
+            {"p": (ki - ko * 8, const(0)), "q": (ki % 2, const(0))},
+        ),
     ],
 )
 def test_what_expressions_have_in_common_stays_and_the_rests_become_parameters(rows, common, values):

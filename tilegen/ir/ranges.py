@@ -38,6 +38,13 @@ def interval_of(value: Affine, extents: Mapping[str, int]) -> tuple[int, int] | 
     return low, high
 
 
+def never_negative(value: Affine) -> bool:
+    """True if every loop and size being at least 0 is enough."""
+    return value.const >= 0 and all(
+        factor >= 0 and (isinstance(atom, str | Mod) or never_negative(atom.arg)) for atom, factor in value.terms
+    )
+
+
 def follows(
     condition: Condition, given: Iterable[Condition], extents: Mapping[str, Affine], sizes: Collection[str]
 ) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, Mod, const, names_of_atom, var
 from tilegen.ir.nodes import Condition, Loop, Stmt
-from tilegen.ir.ranges import simplify
+from tilegen.ir.ranges import never_negative, simplify
 from tilegen.lowering.program import For, Perform, Spmd, VectorCopy
 
 _SKIPPED = ("span", "step", "origin", "lane")  # where a value came from
@@ -181,7 +181,8 @@ class Parameters:
             if (line := _line(rest, values)) is not None:
                 times, plus = line
                 return known * times + plus
-            for by in sorted(_moduli(rest)):
+            # To a text what it has a name for is not negative: in C, -1 % 2 is -1.
+            for by in sorted(_moduli(rest)) if all(map(never_negative, values)) else ():
                 if all(r == simplify(v % by, self.extents) for r, v in zip(rest, values, strict=True)):
                     return known % by
         return None

@@ -313,6 +313,8 @@ class Values:
                 return combine_terms(FUNCTIONS.get(word, word), [self.term(a) for a in args], single)
             case (sign, *args):
                 values = [self.term(a) for a in args]
+                if sign == "%" and type(values[0]) is int and values[0] < 0:
+                    return -(-values[0] % values[1])  # C's rest of a negative number
                 word = {"&&": "and", "||": "or", "!": "not"}.get(sign, sign)
                 return combine_terms("neg" if word == "-" and len(args) == 1 else word, values)
         raise Mismatch(f"{text} is no value")

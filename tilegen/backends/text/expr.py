@@ -27,6 +27,7 @@ from tilegen.ir.nodes import (
     Op,
     Scalar,
 )
+from tilegen.ir.ranges import never_negative
 from tilegen.ir.row_digits import row_number
 from tilegen.ir.swizzle import Swizzle
 from tilegen.lowering.memory import stored_extents
@@ -84,16 +85,16 @@ class Writer:
         return f"{value}{self.dialect.long}" if abs(value) >= 2**31 else str(value)
 
     def _level(self, atom: Atom, factor: int) -> int:
-        helper = not isinstance(atom, str) and not _never_negative(atom.arg)
+        helper = not isinstance(atom, str) and not never_negative(atom.arg)
         return 6 if factor != 1 else (_ATOM if isinstance(atom, str) or helper else 6)
 
     def _atom(self, atom: Atom, factor: int) -> str:
         match atom:
             case str():
                 text = self.names[atom]
-            case Div(arg, by) if _never_negative(arg):
+            case Div(arg, by) if never_negative(arg):
                 text = f"{self.index(arg, 6)} / {by}"
-            case Mod(arg, by) if _never_negative(arg):
+            case Mod(arg, by) if never_negative(arg):
                 text = f"{self.index(arg, 7)} % {by}"
             case Div(arg, by):
                 text = f"floor_div({self.index(arg)}, {by})"
@@ -375,13 +376,6 @@ class Writer:
         if arg.dtype in FLOATS and dtype not in FLOATS:
             return f"{saturating_helper(self.working_type(dtype), self.working_type(arg.dtype))}({self.value(arg)})"
         return f"({self.working_type(dtype)}){self.value(arg, _ATOM)}"
-
-
-def _never_negative(value: Affine) -> bool:
-    """True if every loop and size being at least 0 is enough."""
-    return value.const >= 0 and all(
-        factor >= 0 and (isinstance(atom, str | Mod) or _never_negative(atom.arg)) for atom, factor in value.terms
-    )
 
 
 def vector_word(dtype: str, width: int) -> str:
