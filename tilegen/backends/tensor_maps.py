@@ -63,7 +63,7 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
         ctypes.c_uint32(rank),
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),
-        (ctypes.c_uint64 * (rank - 1))(*strides) if strides else None,
+        (ctypes.c_uint64 * max(1, rank - 1))(*strides),  # of one dimension too, the driver wants an array
         (ctypes.c_uint32 * rank)(*tensor_map.box),
         (ctypes.c_uint32 * rank)(*[1] * rank),
         ctypes.c_int(_NOT_INTERLEAVED),
