@@ -74,7 +74,6 @@ COMMANDS = {
     "two_schedules": "prove two.tg",
     "two_schedules_alone": "compare two.tg:first,second",
     "check_nothing_compared": "check beyond.tg --device interpreter --json check.json",
-    "tune_no_schedules": "tune beyond.tg --device cpu",
     "tune_nothing_to_choose": "tune gemm:tiled --device cpu",
     "tune_no_budget": "tune own.tg --budget 0",
     "tune_bad_budget": "tune own.tg --budget soon",
