@@ -24,6 +24,13 @@ def test_a_gemm_has_two_operations_a_point() -> None:
     assert rate(kernel(GEMM), sizes, 2.75, "TFLOP/s") == pytest.approx(49.98, abs=0.01)
 
 
+def test_a_term_of_a_running_sum_counts_once() -> None:
+    text = "kernel run(X: f32[M, N]) -> y: f32[M, N]:\n    y[i, j] = sum[k <= j](X[i, k])"
+    sizes = {"M": 64, "N": 8192}
+    assert operations(kernel(text), sizes) == 64 * 8192
+    assert unit(kernel(text), sizes) == "GB/s"
+
+
 @pytest.mark.parametrize("rounding", ["tf32", "tf32_rz"])
 def test_a_rounding_is_no_operation(rounding: str) -> None:
     text = GEMM.replace("A[i, k] * B[k, j]", f"{rounding}(A[i, k]) * {rounding}(B[k, j])")

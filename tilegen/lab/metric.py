@@ -7,7 +7,8 @@ from math import prod
 
 from tilegen.backends.arrays import shape_of
 from tilegen.ir.instructions import ROUNDINGS
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op, Range
+from tilegen.ir.running import running_of
 from tilegen.ir.walk import walk
 
 # Above so many operations a byte a kernel is limited by arithmetic, and its rate is shown in TFLOP/s.
@@ -17,11 +18,15 @@ _INTENSE = 10
 def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
     ranges (an fma two), and each step of a reduction one; conversions and roundings to a format count nothing. A
-    matrix product has 2*M*N*K."""
+    matrix product has 2*M*N*K; of a running reduction each term counts once."""
     return sum(
-        operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced))
-        for e in kernel.equations
+        operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in _counted_ranges(e)) for e in kernel.equations
     )
+
+
+def _counted_ranges(equation: Equation) -> list[Range]:
+    running = running_of(equation)
+    return [r for r in (*equation.loops, *equation.reduced) if running is None or r != running.i]
 
 
 def moved_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
