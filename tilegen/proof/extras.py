@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
@@ -57,15 +57,18 @@ class Extras:
             if not may or stmt.is_copy
         ]
         whole: dict[int, Stmt] = {}
-        for number, (path, stmt) in enumerate(found):
+        restored: list[tuple[Stmt, set[str]]] = []
+        for number, (path, stmt) in reversed([*enumerate(found)]):  # those who read a register before who writes it
             tests = missing[number]
             if spared[number] and not stmt.is_copy:
-                for test in self._tests_of_users(stmt, {loop.name for loop in path}, bound):
+                used = bound if any(stmt.target.buffer in names for _, names in bound) else restored
+                for test in self._tests_of_users(stmt, {loop.name for loop in path}, used):
                     if not self.is_implied(test, stmt.guard + tests) and _decides(test, path, stmt, tests, facts):
                         tests += (test,)
             if tests:
                 self.found.append((number, tests))
                 whole[id(stmt)] = replace(stmt, guard=stmt.guard + tests)
+                restored.append((whole[id(stmt)], {access.buffer for access in accesses(stmt)}))
         (node,) = rewrite_nodes((launch,), lambda value: whole.get(id(value), value))
         return node
 
@@ -137,20 +140,29 @@ def _decides(test: Condition, path: tuple[Loop, ...], stmt: Stmt, given: Tests, 
 def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affine]) -> Callable[[Tests], Tests]:
     """Tests of `other` in the loops of `stmt`, where it names the place of `buffer` that both use by its own loops.
 
-    Of a vector these are two, `place//2` and `place%2`.
+    Of several loops they are the digits of it: of a vector `place//2` and `place%2`.
     """
     mine, theirs = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
     values: dict[str, Affine] = {}
-    for place, name in zip(mine, theirs, strict=True):
-        match name:
-            case Affine(((str(loop), 1),), 0):
-                values[loop] = place
-            case Affine(((str(high), many), (str(low), 1)) | ((str(low), 1), (str(high), many)), 0):
-                if loops.get(low) == const(many):
-                    values |= {high: place // many, low: place % many}
-            case _:
-                pass
+    for place, digits in zip(mine, theirs, strict=True):
+        values |= _digits_of(place, digits, loops)
     return lambda tests: substitute(tests, values)
+
+
+def _digits_of(place: Affine, number: Affine, loops: Mapping[str, Affine]) -> dict[str, Affine]:
+    """The values of the loops that are the digits of a number, where it is `place`; of other numbers none."""
+    found: dict[str, Affine] = {}
+    below = 1
+    digits = sorted(number.terms, key=lambda term: term[1])
+    for at, (loop, factor) in enumerate(digits):
+        if not isinstance(loop, str) or factor != below or number.const:
+            return {}
+        extent, last = loops.get(loop), at == len(digits) - 1
+        if not last and (extent is None or not extent.is_const):
+            return {}
+        found[loop] = place // below if last or extent is None else place // below % extent.const
+        below *= 1 if last or extent is None else extent.const
+    return found
 
 
 def _domains(kernel: Kernel) -> Callable[[Stmt], Tests]:
