@@ -67,13 +67,19 @@ def test_a_long_check_is_announced():
     assert check_outlook(found, [{"M": 20, "N": 20, "K": 20}], engine) is None
     line = check_outlook(found, [{"M": 500, "N": 500, "K": 500}], engine)
     assert re.fullmatch(
-        r"the check has 125,000,000 points for each of 11 schedules and takes about \d+ hours; "
+        r"the check has up to 128,000,000 points for each of 11 schedules and takes about \d+ hours; "
         r"--size M=\d+ K=\d+ N=\d+ and --size M=\d+ K=\d+ N=\d+ reach the same tiles, whole and at borders",
         line,
     )
     fixed = [load("gemm").kernel("gemm", M=500, N=500, K=500).schedule("naive").tree]
     assert check_outlook(fixed, [{}], engine).endswith("; its sizes are fixed: --fix, or --set, gives others")
     assert "the schedule" in timing_outlook(found[:1], {"M": 500, "N": 500, "K": 500}, engine)
+
+
+def test_a_scan_takes_each_term_once():
+    sizes, engine, file = {"M": 64, "N": 4096}, InterpreterEngine(), load("scan")
+    assert "1,073,741,824 points for the schedule" in timing_outlook([file.schedule("naive").tree], sizes, engine)
+    assert timing_outlook([file.schedule("threads").tree], sizes, engine) is None
 
 
 @pytest.mark.parametrize("command", ["check", "compare", "ladder", "explain"])

@@ -15,7 +15,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
 from tilegen.ir.shown import size_words
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.machine import Machine
-from tilegen.lab.metric import moved_bytes
+from tilegen.lab.metric import moved_bytes, terms
 from tilegen.lab.sizes import limits_of_check, points, sizes_to_check, total_bytes
 
 # Bytes of the reference for each element: a value, its bound, a flag that it is defined, and the drawn inputs.
@@ -78,17 +78,17 @@ def check_outlook(trees: Sequence[Tree], sizes: Sequence[Sizes], engine: Engine,
     kernel = trees[0].kernel.written_kernel
     tolerances = len(set(map(tolerance_of, trees)))
     reference = sum(_reference_seconds(kernel, each) for each in sizes) * tolerances
-    one = sum(_run_seconds(kernel, each, engine) for each in sizes) * len(trees)
+    one = sum(_run_seconds(tree.kernel, each, engine) for tree in trees for each in sizes)
     seconds = _CASES * (reference + one) + runs * one
-    most = max(points(kernel, each) for each in sizes)
+    most = max(points(tree.kernel, each) for tree in trees for each in sizes)
     return _outlook("the check", most, len(trees), seconds, _way_to_fewer(trees, most, engine))
 
 
 def timing_outlook(trees: Sequence[Tree], sizes: Sizes, engine: Engine) -> str | None:
     """A note on runs at `sizes` that take long; None for short ones."""
-    kernel = trees[0].kernel.written_kernel
-    seconds = 2 * len(trees) * _run_seconds(kernel, sizes, engine)
-    return _outlook("the timing", points(kernel, sizes), len(trees), seconds, "--size chooses fewer")
+    seconds = 2 * sum(_run_seconds(tree.kernel, sizes, engine) for tree in trees)
+    most = max(points(tree.kernel, sizes) for tree in trees)
+    return _outlook("the timing", most, len(trees), seconds, "--size chooses fewer")
 
 
 def _way_to_fewer(trees: Sequence[Tree], most: int, engine: Engine) -> str:
@@ -98,7 +98,7 @@ def _way_to_fewer(trees: Sequence[Tree], most: int, engine: Engine) -> str:
         return "its sizes are fixed: --fix, or --set, gives others"
     with suppress(UsageError):
         small = sizes_to_check(trees, {}, limits_of_check(engine))
-        if max(points(kernel.written_kernel, each) for each in small) < most:
+        if max(points(tree.kernel, each) for tree in trees for each in small) < most:
             given = " and ".join(f"--size {size_words(each)}" for each in small[:2])
             return f"{given} {'reach' if len(small) > 1 else 'reaches'} the same tiles, whole and at borders"
     return "--size chooses fewer"
@@ -107,8 +107,8 @@ def _way_to_fewer(trees: Sequence[Tree], most: int, engine: Engine) -> str:
 def _outlook(what: str, most: int, schedules: int, seconds: float, way: str) -> str | None:
     if seconds < _LONG:
         return None
-    count = f"each of {schedules} schedules" if schedules > 1 else "the schedule"
-    return f"{what} has {most:,} points for {count} and takes about {_format_duration(seconds)}; {way}"
+    count = f"up to {most:,} points for each of {schedules}" if schedules > 1 else f"{most:,} points for the"
+    return f"{what} has {count} schedule{'s' * (schedules > 1)} and takes about {_format_duration(seconds)}; {way}"
 
 
 def _run_seconds(kernel: Kernel, sizes: Sizes, engine: Engine) -> float:
@@ -134,10 +134,7 @@ def _count_tensor_elements(kernel: Kernel, sizes: Sizes, role: str = "") -> int:
 
 def _reference_seconds(kernel: Kernel, sizes: Sizes) -> float:
     """Estimated seconds of the reference for one case."""
-    return sum(
-        prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced)) / (_PRODUCTS if _is_product(e) else _OTHERS)
-        for e in kernel.equations
-    )
+    return sum(terms(e, sizes) / (_PRODUCTS if _is_product(e) else _OTHERS) for e in kernel.equations)
 
 
 def _is_product(equation: Equation) -> bool:

@@ -7,7 +7,7 @@ from math import prod
 
 from tilegen.backends.arrays import shape_of
 from tilegen.ir.instructions import ROUNDINGS
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op, Range
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
 from tilegen.ir.running import running_of
 from tilegen.ir.walk import walk
 
@@ -19,14 +19,14 @@ def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
     ranges (an fma two), and each step of a reduction one; conversions and roundings to a format count nothing. A
     matrix product has 2*M*N*K; of a running reduction each term counts once."""
-    return sum(
-        operations_per_point(e) * prod(r.extent.evaluate(sizes) for r in _counted_ranges(e)) for e in kernel.equations
-    )
+    return sum(operations_per_point(e) * terms(e, sizes) for e in kernel.equations)
 
 
-def _counted_ranges(equation: Equation) -> list[Range]:
+def terms(equation: Equation, sizes: Mapping[str, int]) -> int:
+    """Points of the equation's ranges; of a running reduction those of its terms, each of which counts once."""
     running = running_of(equation)
-    return [r for r in (*equation.loops, *equation.reduced) if running is None or r != running.i]
+    ranges = (r for r in (*equation.loops, *equation.reduced) if running is None or r != running.i)
+    return prod(r.extent.evaluate(sizes) for r in ranges)
 
 
 def moved_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
