@@ -44,9 +44,6 @@ from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, na
 from tilegen.poly import Refused
 from tilegen.proof.clusters import leave_cluster
 
-# A loop or a test that both roles are in: (name, extent), or the test.
-Header = tuple[str, Affine] | tuple[Condition, ...]
-
 
 @dataclass(frozen=True)
 class Ring:

@@ -52,10 +52,6 @@ class Draft:
     def loop(self, name: str) -> Loop | None:
         return find_loop(self.tree, name)
 
-    def has(self, name: str) -> bool:
-        """True if there is a loop of this name."""
-        return find_loop(self.tree, name) is not None
-
     def fresh(self, wanted: str, instead_of: Sequence[str] = ()) -> str:
         """`wanted` as the name of a loop or a buffer, or with a number behind it where that is taken.
 

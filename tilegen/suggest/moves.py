@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.ir.walk import loops
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Axis, Nests
 
@@ -36,12 +35,6 @@ def fuse_rows(draft: Draft, nests: Nests, rows: Sequence[Axis]) -> tuple[Draft, 
         draft = draft.steps(f"fuse({', '.join(axis.names)}) -> {name}")
         names.append(name)
     return draft, names
-
-
-def new_loops(before: Draft, after: Draft) -> list[str]:
-    """The loops that a step has made, in program order."""
-    known = {loop.name for loop in loops(before.tree.body)}
-    return list(dict.fromkeys(loop.name for loop in loops(after.tree.body) if loop.name not in known))
 
 
 def keep(draft: Draft, buffer: str, at: str, vector: int = 1) -> Draft:

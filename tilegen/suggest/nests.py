@@ -26,10 +26,6 @@ class Access:
     index: tuple[Affine, ...]
     written: bool
 
-    def dimension_of(self, loop: str) -> int | None:
-        """The dimension that the loop alone indexes."""
-        return next((d for d, index in enumerate(self.index) if str(index) == loop), None)
-
     def uses(self, loop: str) -> bool:
         return any(loop in index.names() for index in self.index)
 
