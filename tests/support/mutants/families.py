@@ -152,7 +152,11 @@ FAMILIES = {
         _kinds(place_faults),
         _bulk("ring, again, narrow", "ring, again", "cluster, again, narrow"),
         {"ring, again, narrow": {"M": 13, "N": 72, "K": 20}},
-        beyond={"start_dropped": "an integer without a value ends it"},
+        beyond={
+            "start_dropped": "an integer without a value ends it",
+            "slots_miscounted": "it counts iterations and no slots; those of the text are read back",
+            "slots_miscounted_alike": "it counts iterations and no slots; those of the text are read back",
+        },
     ),
     "rings in turns": Family(
         tuple(f for f in _kinds(ring_faults, place_faults) if f.__name__ not in _ALIKE_IN_TURNS),

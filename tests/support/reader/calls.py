@@ -83,6 +83,11 @@ class Calls(Values):
         return memory
 
 
+def memory_between(name):
+    """What the local memory is called through which lanes exchange this; a name that was taken has a `_` more."""
+    return f"{name.rstrip('_')}_of"
+
+
 def written_by(value):
     """The buffers that a node writes."""
     match value:

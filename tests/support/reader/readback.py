@@ -14,7 +14,7 @@ import random
 from tests.support.reader import c_text
 from tests.support.reader.bulk import BulkTexts, ReadByBulk
 from tests.support.reader.c_text import NotOurs, kernels
-from tests.support.reader.calls import Calls, same, written_by
+from tests.support.reader.calls import Calls, memory_between, same, written_by
 from tests.support.reader.instructions import Instructions, warp_functions
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
@@ -339,7 +339,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
         if self.cuda:
             same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
         else:
-            same(place[0], ("name", f"{text.name}_of"), f"memory of {node.name}")
+            same(place[0], ("name", memory_between(text.name)), f"memory of {node.name}")
             which = [self.launch.flat.evaluate(self.env), node.lanes]
             same([self.term(each) for each in place[1:]], which, f"lanes of {node.name}")
         self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
@@ -365,7 +365,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
         kinds = "_".join(self.dialect.types[dtype] for dtype in (node.dtype, node.arg_dtype))
         same(call[1], f"{node.reduce}_of_{kinds}_lanes", f"what lanes exchange for {node.name}")
         first, second, *numbers, value, index = call[3]
-        same([first, second], [("name", f"{name}_of") for name in found], f"memory of {node.name}")
+        same([first, second], [("name", memory_between(name)) for name in found], f"memory of {node.name}")
         flat = self.launch.flat.evaluate(self.env)
         same([self.term(each) for each in numbers], [flat, node.lanes], f"lanes of {node.name}")
         same([value, index], [("&", name) for name in names], f"results of {node.name}")
