@@ -1,4 +1,4 @@
-"""Loops whose ends are told by blocks, threads or loops around: how often they run in the mean."""
+"""Loops whose ends depend on blocks, threads or loops around: how often they run in the mean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAMPLES = 64  # values of each name that is in an extent
 
 
 def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
-    """The launch with so many iterations of each such loop as it has in the mean of blocks and threads, rounded."""
+    """The launch with the mean number of iterations of each such loop, that of blocks and threads, rounded."""
     counts = block_counts(launch, sizes) | {n: int(v.max()) + 1 for n, v in thread_values(launch).items()}
     return replace(launch, body=_with_means(launch.body, counts, sizes))
 

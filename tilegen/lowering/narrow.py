@@ -1,4 +1,4 @@
-"""Narrow loops: only the iterations that the guards in them leave, where these are told by the loops around.
+"""Narrow loops: only the iterations that the guards in them leave, where the loops around give them.
 
     for ko < N/8                               for ko < bj*16 - bi*16 + 16
       for ti < 128, tj < 128, ki < 8             for ti < 128, tj < 128, ki < 8

@@ -7,7 +7,7 @@ Nothing but the parity of a phase can be waited for: a thread goes on if the cur
 Theorem: the threads of a block compute what the one program does, and none waits for ever, if for each array
 
 - order: threads arrive for rising numbers, each once, and know that n - S has happened when they arrive for n;
-- progress: all arrivals for n stand ahead of a wait for n in the one program;
+- progress: all arrivals for n stand before a wait for n in the one program;
 - parity: whoever waits for n knows that n - S has happened, and comes by before anybody arrives for n + S;
 - reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
 - overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, and whoever copies to the
@@ -20,7 +20,7 @@ one that it has waited for. One thing comes before another if a barrier stands b
 second has waited for an event for which that of the first arrived behind it.
 
 Why: the one program has an order in which all can run: the first wait in it that did not end would have all its
-arrivals ahead of it. In any other order each wait lets through no more than there, since of one barrier no later phase
+arrivals before it. In any other order each wait lets through no more than there, since of one barrier no later phase
 can end before all have seen this one; what is known so is the order of each two accesses to one element.
 
 Every wait is needed: without it, something would be read or overwritten too early.
@@ -117,7 +117,7 @@ class _Protocol:
                 yield rows + known
 
     def _seen(self, here: Moment, event: Event, waits: Sequence[Placed], mark: str) -> Iterator[tuple[Moment, Rows]]:
-        """(a wait for the event by the thread of `here` ahead of that, rows for it)."""
+        """(a wait for the event by the thread of `here` before that, rows for it)."""
         for wait in waits:
             seen = Moment(wait, mark)
             for equal in self.numbers.is_at(seen, event):
@@ -183,7 +183,7 @@ class _Protocol:
     # -- the waits
 
     def check_progress(self, wait: Placed) -> None:
-        """Who is to arrive does so ahead of it."""
+        """Who is to arrive does so before it."""
         here, name = Moment(wait), wait.leaf.stmt.target.buffer
         event, arrivals = self.numbers.event(here), self._at_barrier(self.arrivals, wait)
         sentence = f"a wait at '{name}' is for what never arrives"
@@ -261,7 +261,7 @@ class _Protocol:
     # -- the memory
 
     def _arrival_of(self, copy: Placed) -> Placed:
-        """What is said at the barrier ahead of a copy."""
+        """What is said at the barrier before a copy."""
         found = [p for p in self.arrivals if p.number < copy.number and p.places[0] == copy.places[0]]
         if not found or not set(found[-1].leaf.names) <= set(copy.leaf.names):
             raise Refused(f"a copy to '{copy.leaf.stmt.target.buffer}' brings bytes that nobody expects")

@@ -1,4 +1,4 @@
-"""Instances of the leaves of a lowered program, one ahead of another in the one program that all threads run."""
+"""Instances of the leaves of a lowered program, one before another in the one program that all threads run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
 
 
 def ways_ahead(one: Moment, two: Moment) -> Iterator[Rows]:
-    """Rows for the ways in which `one` stands ahead of `two` in the program that every thread of a block runs."""
+    """Rows for the ways in which `one` stands before `two` in the program that every thread of a block runs."""
     return (rows for _, rows in carried_ways_ahead(one, two))
 
 

@@ -1,9 +1,9 @@
-"""The numbers of events at arrays of barriers: which is which, and which one is so many ahead of another.
+"""The numbers of events at arrays of barriers: which is which, and which comes how far before another.
 
 Of S barriers event n is phase n/S of barrier n%S. Numbers of iterations of a loop that runs several times (`roles`) are
 no affine terms: there an event says its number in its run, ko, or ko - S, which may be of an earlier run. The law: the
 next iteration of a run has the next number, and a run goes on where the one before it has ended. So two events have one
-number if they have one place in one run; and S numbers ahead of ko is ko - S or, if that is negative, an iteration of
+number if they have one place in one run; and S numbers before ko is ko - S or, if that is negative, an iteration of
 an earlier run, no further than that from its end.
 """
 
@@ -29,7 +29,7 @@ Point = tuple[Form, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """The event that so many slots ahead of a place has; `also` says the same of another place."""
+    """The event that so many slots before a place has; `also` says the same of another place."""
 
     point: Point
     back: int = 0
@@ -56,7 +56,7 @@ class Numbers:
         return phase * self.slots(placed) + slot
 
     def _lag(self, placed: Placed) -> int:
-        """How many numbers an event of a ring may be ahead of its run: none, or those of all slots."""
+        """How many numbers an event of a ring may be before its run: none, or those of all slots."""
         ring = self.rings.get(placed.places[0])
         if ring is None:
             return 0
@@ -79,7 +79,7 @@ class Numbers:
         return (*(moment.form(var(run)) for run in self.runs(moment.placed)), moment.form(number))
 
     def before(self, moment: Moment, event: Event) -> Iterator[tuple[Event, Rows, tuple[str, ...]]]:
-        """(the event so many slots ahead of one, rows that say where, the names in them) for each way.
+        """(the event so many slots before one, rows that say where, the names in them) for each way.
 
         In an earlier run it is no further from the end than those that come between.
         """
