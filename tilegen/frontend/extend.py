@@ -108,8 +108,9 @@ def _flat(
     elif len(around) == _LONGEST:
         raise SourceError(f"more than {_LONGEST} schedules extend one another", base.span)
     elif base.text in (*around, name):
-        chain = " extends ".join((*around[around.index(base.text) :], name, base.text) if around else (name, name))
-        raise SourceError(f"'{name}' extends itself", base.span, notes=(chain,))
+        chain = (*around, name)
+        circle = " extends ".join((*chain[chain.index(base.text) :], base.text))
+        raise SourceError(f"'{name}' extends itself", base.span, notes=(circle,))
     elif base.text in by_name:
         inherited = _flat(by_name[base.text], by_name, known, stock, (*around, name))
         found = _extend(declared, base, inherited)
