@@ -37,7 +37,7 @@ LEFT_OUT = "a bulk copy of 'X' brings a whole box, and some elements are left ou
         ),
         (
             lambda n: replace(n, kind="serial") if isinstance(n, Loop) and n.name == "tile.j" else n,
-            "the bulk loops from 'tile.i' on hold more than one copy",
+            "'tile.j' runs as a serial loop, in the bulk loops from 'tile.i' on",
         ),
     ],
 )

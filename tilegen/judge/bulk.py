@@ -104,9 +104,12 @@ def _bulk_nests(node: Node, path: tuple[Loop, ...]) -> Iterator[tuple[tuple[Loop
 def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     """What the nest copies. Refused where that is no box, or not as the hardware copies one."""
     found = perfect_nest(nest)
-    if found is None or any(each.kind != "bulk" for each in found[0]):
+    if found is None:
         raise NoForm(f"the bulk loops from '{nest.name}' on hold more than one copy")
     inner, stmt = found
+    for each in inner:
+        if each.kind != "bulk":
+            raise NoForm(f"'{each.name}' runs as a {each.kind} loop, in the bulk loops from '{nest.name}' on")
     if not (stmt.is_copy and isinstance(stmt.value, Load) and stmt.reduce is None):
         raise NoForm(f"'{stmt.name}' does more than copy, in bulk loops")
     read, written = (stmt.value.buffer, stmt.value.index), (stmt.target.buffer, stmt.target.index)
@@ -275,7 +278,8 @@ def _check_stages(program: Projection, box: BoxCopy) -> None:
     """So is each stage of a pipelined loop."""
     buffer = program.buffers[box.target]
     stages = max((each.stages for each in loops(program.tree.body) if each.name == buffer.scope), default=1)
-    bytes_ = prod(e.const for e in buffer.shape) * DTYPE_BYTES[buffer.dtype]
+    slowest = buffer.order[0]
+    bytes_ = buffer.shape[slowest].const * strides_in(buffer)[slowest] * DTYPE_BYTES[buffer.dtype]
     if stages > 1 and bytes_ % BOX_PLACE:
         raise NoForm(
             f"a stage of '{buffer.name}' has {bytes_} bytes, and a bulk copy begins at a multiple of {BOX_PLACE}",

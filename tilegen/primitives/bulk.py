@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
+from operator import attrgetter
 
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import stmts
+from tilegen.ir.walk import loops, stmts
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives._tree import need_shared
+
+_name = attrgetter("name")
 
 
 @primitive("memory")
@@ -53,22 +58,22 @@ class Bulk:
     def apply(self, tree: Tree) -> Tree:
         buffer = need_shared(tree, self.buffer, "bulk copies fill or store", "filled so")
         tensors = frozenset(b.name for b in tree.buffers if b.space == "global")
-        body = tuple(_with_bulk_loops(node, buffer.name, tensors) for node in tree.body)
+        nests = [nest for node in tree.body for nest in _copying_nests(node, buffer.name, tensors)]
+        others = Counter(map(_name, loops(tree.body))) - Counter(map(_name, loops(tuple(nests))))
+        body = tuple(_with_bulk_loops(node, nests, others) for node in tree.body)
         if body == tree.body:
             notes = ("cache_shared makes the copies of a tensor that bulk is for",)
             raise StepError(f"no cooperative copy fills '{buffer.name}' or stores it", notes=notes)
         return replace(tree, body=body)
 
 
-def _with_bulk_loops(node: Node, buffer: str, tensors: frozenset[str]) -> Node:
-    """`node` with bulk loops in place of the cooperative and vector loops that fill `buffer`, or store it to one of the
-    tensors, and do nothing else."""
+def _copying_nests(node: Node, buffer: str, tensors: frozenset[str]) -> list[Loop]:
+    """The cooperative loops that fill `buffer`, or store it to one of the tensors, and do nothing else."""
     if isinstance(node, Stmt):
-        return node
+        return []
     if node.kind == "cooperative" and all(_copies(stmt, buffer, tensors) for stmt in stmts(node)):
-        return _in_kind_bulk(node)
-    body = tuple(_with_bulk_loops(child, buffer, tensors) for child in node.body)
-    return node if body == node.body else replace(node, body=body)
+        return [node]
+    return [nest for child in node.body for nest in _copying_nests(child, buffer, tensors)]
 
 
 def _copies(stmt: Stmt, buffer: str, tensors: frozenset[str]) -> bool:
@@ -77,8 +82,19 @@ def _copies(stmt: Stmt, buffer: str, tensors: frozenset[str]) -> bool:
     return stmt.is_copy and (stores or stmt.target.buffer == buffer)
 
 
-def _in_kind_bulk(node: Node) -> Node:
+def _with_bulk_loops(node: Node, nests: list[Loop], others: Collection[str]) -> Node:
+    """`node` with bulk loops in place of the cooperative and vector loops of the nests, but for those of `others`: the
+    names of loops that stand elsewhere, too."""
     if not isinstance(node, Loop):
         return node
-    kind = "bulk" if node.kind in ("cooperative", "vector") else node.kind
-    return replace(node, kind=kind, body=tuple(map(_in_kind_bulk, node.body)))
+    if node in nests:
+        return _in_kind_bulk(node, others)
+    body = tuple(_with_bulk_loops(child, nests, others) for child in node.body)
+    return node if body == node.body else replace(node, body=body)
+
+
+def _in_kind_bulk(node: Node, others: Collection[str]) -> Node:
+    if not isinstance(node, Loop):
+        return node
+    own = node.kind in ("cooperative", "vector") and node.name not in others
+    return replace(node, kind="bulk" if own else node.kind, body=tuple(_in_kind_bulk(n, others) for n in node.body))
