@@ -29,3 +29,26 @@ def test_what_a_graph_replays_is_held_until_it_is_gone(device):
     there.synchronize()
     del replay
     assert held() is None
+
+
+@pytest.mark.gpu
+def test_a_graph_of_a_gpu_that_is_not_current():
+    xp = engine("cuda").xp
+    if xp.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("one GPU")
+    second = engine("cuda").at(1)
+    with second.use():
+        call = Fill(xp)
+        call()
+
+    def fill() -> None:
+        with second.use():
+            call()
+
+    replay = second.capture([fill])
+    with second.use():
+        call.array.fill(0)
+    replay()
+    with second.use():
+        second.synchronize()
+        assert (call.array == 1).all()

@@ -182,7 +182,7 @@ class CudaEngine:
         self.xp.cuda.profiler.stop()
 
     def capture(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """The calls as one CUDA graph; the call replays it on the current stream, and keeps the memory of the calls.
+        """The calls as one CUDA graph. The call replays it on the current stream of its device, and keeps their memory.
 
         Where torch is loaded the graph is torch's, which keeps what torch allocates while it is captured.
 
@@ -191,16 +191,22 @@ class CudaEngine:
         """
         torch = sys.modules.get("torch")
         try:
-            if torch is not None and torch.cuda.is_available():
-                return partial(_replay, self._capture_with_torch(torch, calls), tuple(calls), self.name, Lock())
-            with self.xp.cuda.Stream(non_blocking=True) as stream:
-                stream.begin_capture()
-                for call in calls:
-                    call()
-                graph = stream.end_capture()
+            with self.use():
+                if torch is not None and torch.cuda.is_available():
+                    launch = self._capture_with_torch(torch, calls)
+                else:
+                    launch = self._capture_alone(calls)
         except RuntimeError as error:  # cupy's are such, too
             raise DeviceError(f"no CUDA graph can be made on {self.name}: {error}") from None
-        return partial(_replay, graph.launch, tuple(calls), self.name, Lock())
+        return partial(_replay, launch, self, tuple(calls), Lock())
+
+    def _capture_alone(self, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        with self.xp.cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture()
+            for call in calls:
+                call()
+            launch: Callable[[], None] = stream.end_capture().launch
+        return launch
 
     def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
@@ -241,12 +247,14 @@ def _device_errors(device: str) -> Iterator[None]:
         raise DeviceError(f"a kernel failed on {device}: {error}") from None
 
 
-def _replay(launch: Callable[[], Any], calls: Sequence[Callable[[], None]], device: str, one_at_a_time: Lock) -> None:
-    """Launches a graph of `calls`: a call that holds them holds the memory that the graph reads.
+def _replay(
+    launch: Callable[[], None], engine: CudaEngine, calls: Sequence[Callable[[], None]], one_at_a_time: Lock
+) -> None:
+    """Launches a graph of `calls` on its device: a call that holds them holds the memory that the graph reads.
 
     CUDA takes a graph of one thread at a time.
     """
-    with one_at_a_time, _device_errors(device):
+    with one_at_a_time, engine.use(), _device_errors(engine.name):
         launch()
 
 
