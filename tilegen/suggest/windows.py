@@ -1,83 +1,125 @@
 """Convolutions: filters that go over a signal, an image, a volume, with strides, dilations, borders, or transposed.
 
-A thread computes several filters at several places of a row: what it reads of the input serves the filters, and what it
-reads of the filters, from shared memory, serves the places.
+A thread computes several filters at several places: what it reads of the image serves the filters, and what it reads of
+the filters serves the places. A block has both in shared memory, filter by filter along its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd, prod
 
-from tilegen.errors import TilegenError
-from tilegen.ir.nodes import Expr, Load, Op
+from tilegen.ir.affine import Affine, Mod
+from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.walk import loads
 from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, power_of_two
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
 from tilegen.suggest.nests import Axis, Nests, storage_order
 from tilegen.suggest.product import follows_first
+from tilegen.suggest.window_tiles import WRITTEN_OUT, Problem, Side, Tile, tile_for
 
-THREADS = 256
+
+@dataclass(frozen=True)
+class Phases:
+    """Each `stride`-th result has the same terms: of an axis of taps, if it is there, each `split`-th."""
+
+    stride: int
+    tap: Axis | None
+    split: int
 
 
 @dataclass(frozen=True)
 class Form:
     """`filters` are read as `weights`; `along` is the fastest axis of places, `down` the next; blocks go over `others`.
 
-    `taps` are the axes of a filter, `channels` the other ones of the sum.
+    `taps` are the axes of a filter, `channels` the other ones of the sum. `phases` has those axes of places where only
+    terms of one remainder count.
     """
 
     weights: Load
-    image: Expr
+    image: Load
     filters: Axis
     along: Axis
     down: Axis | None
     others: tuple[Axis, ...]
     channels: tuple[Axis, ...]
     taps: tuple[Axis, ...]
+    phases: Mapping[str, Phases]
 
 
 def form_of(nests: Nests) -> Form | None:
     """The convolution that the first equation is, if what follows keeps its axes; None for anything else."""
     first = nests.equations[0]
-    if first.reduce != "sum" or first.conditions or not follows_first(nests):
+    value, conditions = _without_test(first.value)
+    phases = _phases(nests, (*conditions, *first.conditions))
+    if first.reduce != "sum" or phases is None or not follows_first(nests):
         return None
-    if not isinstance(first.value, Op) or first.value.name != "*":
+    if not isinstance(value, Op) or value.name != "*":
         return None
-    for image, weights in (first.value.args, first.value.args[::-1]):
-        if (
-            not isinstance(weights, Load)
-            or weights.fallback
-            or any(len(i.terms) != 1 or i.const for i in weights.index)
-        ):
-            continue
-        of_weights, of_image = (
-            {n for load in loads(e) for i in load.index for n in i.names()} for e in (weights, image)
-        )
-        filters = [axis for axis in nests.rows if of_weights & {*axis.names} and not of_image & {*axis.names}]
-        places = [axis for axis in nests.rows if of_image & {*axis.names} and not of_weights & {*axis.names}]
-        groups = [i.names() for load in loads(image) for i in load.index]
-        moving = {loop for axis in places for loop in axis.names}
-        taps = [
-            a for a in nests.columns if any(g & {*a.names} and g & moving for g in groups) and of_weights & {*a.names}
-        ]
-        if not filters or not places or not taps:
-            continue
-        along = storage_order(nests, places)[-1]
-        rows = [axis for axis in storage_order(nests, places) if axis is not along and _moves(axis, taps, groups)]
-        row = max(filters, key=lambda axis: axis.extent)
-        down = rows[-1] if rows else None
-        others = tuple(axis for axis in storage_order(nests, nests.rows) if axis not in (row, along, down))
-        channels = tuple(axis for axis in nests.columns if axis not in taps)
-        return Form(weights, image, row, along, down, others, channels, tuple(taps))
+    for image, weights in (value.args, value.args[::-1]):
+        if isinstance(weights, Load) and not weights.fallback and all(_is_loop(index) for index in weights.index):
+            form = _form_by(nests, image, weights, phases)
+            if form:
+                return form
     return None
+
+
+def _without_test(value: Expr) -> tuple[Expr, tuple[Condition, ...]]:
+    """What is added under a condition of results alone, and the condition."""
+    match value:
+        case Op("select", (Op("and", (one, other)), term, Const(0) as zero)):
+            inner, first = _without_test(Op("select", (other, term, zero), value.dtype))
+            outer, more = _without_test(Op("select", (one, inner, zero), value.dtype))
+            return outer, (*first, *more)
+        case Op("select", (Op("==", (Index(left), Index(right))), term, Const(0))):
+            return term, (Condition(left - right, equal=True),)
+    return value, ()
+
+
+def _is_loop(index: Affine) -> bool:
+    return len(index.terms) == 1 and not index.const
+
+
+def _form_by(nests: Nests, image: Expr, weights: Load, phases: Mapping[str, Phases]) -> Form | None:
+    of_weights, of_image = ({n for load in loads(e) for i in load.index for n in i.names()} for e in (weights, image))
+    filters = [axis for axis in nests.rows if of_weights & {*axis.names} and not of_image & {*axis.names}]
+    places = [axis for axis in nests.rows if of_image & {*axis.names} and not of_weights & {*axis.names}]
+    groups = [i.names() for load in loads(image) for i in load.index]
+    moving = {loop for axis in places for loop in axis.names}
+    taps = [a for a in nests.columns if any(g & {*a.names} and g & moving for g in groups) and of_weights & {*a.names}]
+    if not filters or not places or not taps:
+        return None
+    along = storage_order(nests, places)[-1]
+    rows = [axis for axis in storage_order(nests, places) if axis is not along and _moves(axis, taps, groups)]
+    row = max(filters, key=lambda axis: axis.extent)
+    down = rows[-1] if rows else None
+    others = tuple(axis for axis in storage_order(nests, nests.rows) if axis not in (row, along, down))
+    channels = tuple(axis for axis in nests.columns if axis not in taps)
+    read = max(loads(image), key=lambda load: len(load.index))
+    return Form(weights, read, row, along, down, others, channels, tuple(taps), phases)
 
 
 def _moves(axis: Axis, taps: list[Axis], groups: list[frozenset[str]]) -> bool:
     """True if a filter goes along this axis."""
     return any(group & {*axis.names} and any(group & {*tap.names} for tap in taps) for group in groups)
+
+
+def _phases(nests: Nests, conditions: Sequence[Condition]) -> dict[str, Phases] | None:
+    """Those of each axis of places by the conditions; None where these are something else."""
+    found = {}
+    for value, equal in conditions:
+        atom = value.terms[0][0] if len(value.terms) == 1 and not value.const else None
+        if not equal or not isinstance(atom, Mod):
+            return None
+        axes = {nests.axis_of(name).word: nests.axis_of(name) for name in atom.arg.names()}.values()
+        place, tap = ([axis for axis in axes if (axis in nests.rows) == kept] for kept in (True, False))
+        if len(place) != 1 or len(tap) > 1:
+            return None
+        split = atom.by // gcd(atom.by, _weight(atom.arg, tap[0])) if tap else 1
+        found[place[0].word] = Phases(atom.by, tap[0] if tap else None, split)
+    return found
 
 
 def is_convolution(nests: Nests) -> bool:
@@ -86,74 +128,169 @@ def is_convolution(nests: Nests) -> bool:
     return form is not None and form.filters.extent >= 4
 
 
+def _problem(form: Form) -> Problem:
+    """What decides about the tiles, in a phase where there are some."""
+
+    def taps_along(axis: Axis) -> list[tuple[int, int]]:
+        """The taps along an axis of places, with the elements of the image between them."""
+        (index,) = [i for i in form.image.index if i.names() & {*axis.names}]
+        split = form.phases[axis.word].split if axis.word in form.phases else 1
+        taps = [tap for tap in form.taps if index.names() & {*tap.names}]
+        return [(-(-tap.extent // split), _weight(index, tap)) for tap in taps]
+
+    def side(axis: Axis) -> Side:
+        stride = form.phases[axis.word].stride if axis.word in form.phases else 1
+        index = next(i for i in form.image.index if i.names() & {*axis.names})
+        reach = sum((extent - 1) * weight for extent, weight in taps_along(axis))
+        return Side(-(-axis.extent // stride), _weight(index, axis) if stride == 1 else 1, reach)
+
+    axes = [axis for axis in form.others if _is_place(form, axis)]
+    planes = prod(extent for axis in axes for extent, _ in taps_along(axis))
+    own = [axis for axis in (form.along, form.down) if axis]
+    taps = planes * prod(extent for axis in own for extent, _ in taps_along(axis))
+    down = side(form.down) if form.down else Side(1, 1, 0)
+    channels = prod(axis.extent for axis in form.channels)
+    return Problem(form.filters.extent, side(form.along), down, planes, taps, channels)
+
+
+def _is_place(form: Form, axis: Axis) -> bool:
+    """True if a filter goes along this axis that blocks go over."""
+    taps = {loop for tap in form.taps for loop in tap.names}
+    return any(index.names() & {*axis.names} and index.names() & taps for index in form.image.index)
+
+
+def _weight(index: Affine, axis: Axis) -> int:
+    return next((abs(weight) for atom, weight in index.terms if atom in axis.names), 1)
+
+
 def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """A block has places of some rows and some filters; with the input in shared memory, or from the caches."""
+    """A block has places of some rows and some filters, and what it reads for some channels in shared memory."""
     form = form_of(nests)
     assert form
-    with suppress(TilegenError):
-        yield _tiled(nests, draft, form, shared=True)
-        return
-    yield _tiled(nests, draft, form, shared=False)
+    tile, channels = tile_for(_problem(form))
+    draft, wf = draft.number("WF", tile.filters, (4, 8, 16))
+    draft, tf = draft.number("TF", tile.groups, (2, 4, 8))
+    draft, weights = _turned_weights(nests, draft, form, f"{tf}*{wf}")
+    own = [axis for axis in (form.down, form.along) if axis]
+    draft, names = fuse_rows(draft, nests, [*form.others, form.filters, *own])
+    loops = {axis.word: name for axis, name in zip([*form.others, form.filters, *own], names, strict=True)}
+    loops |= {axis.word: axis.names[0] for axis in (*form.channels, *form.taps)}
+    draft, phases = _phases_apart(draft, form, loops)
+    draft, blocks, threads, each = _places(draft, form, tile, loops, (wf, tf))
+    blocks = [*(loops[axis.word] for axis in form.others), *blocks, *phases]
+    draft, at, rest = _channels(draft, form, loops, channels)
+    taps = [loops[axis.word] for axis in form.taps]
+    draft = draft.steps(f"order({', '.join([*blocks, *at, *threads, *rest, *taps, *each])})")
+    draft = bind_blocks(draft, blocks)
+    inner = threads if tile.across or len(threads) < 3 else [threads[1], threads[0], threads[2]]
+    for name, kind in zip(reversed(inner), ("thread.x", "thread.y", "thread.z"), strict=False):
+        draft = draft.steps(f"bind({name}, {kind})")
+    draft = draft.steps(*(f"unroll({name})" for name in each))
+    written_out = 1
+    for axis in reversed(form.taps):
+        written_out *= axis.extent
+        if written_out <= WRITTEN_OUT or axis is form.taps[-1]:
+            draft = draft.maybe(f"unroll({loops[axis.word]})")
+    draft = draft.say(f"The sums stay in registers, of which {512 // tile.threads} blocks can have their own.")
+    draft = draft.steps(f"resident({blocks[-1]}, {512 // tile.threads})")
+    draft = keep_inside(draft.steps(f"cache_register({nests.equations[0].target}, at={blocks[-1]})"), nests, blocks[-1])
+    yield _share(draft, form, weights, at[-1] if at else blocks[-1], taps[-1])
 
 
-def _tiled(nests: Nests, draft: Draft, form: Form, *, shared: bool) -> Draft:
-    axes = [*form.others, form.filters, *([form.down] if form.down else []), form.along]
-    draft, names = fuse_rows(draft, nests, axes)
-    others, (filters, *places) = names[: len(form.others)], names[len(form.others) :]
-    x, f = form.along.word, form.filters.word
-    along = power_of_two(form.along.extent, 32 if form.down else THREADS)
-    each = power_of_two(-(-form.along.extent // along), 4)
-    draft, wf = draft.number("WF", power_of_two(form.filters.extent, 16), (8, 16, 32))
-    draft, wx = draft.number("WX", each, (1, 2, 4))
-    draft, tx = draft.number("TX", along, (32, 64))
-    bf, of, bx, own, thread = (draft.fresh(name) for name in (f"b{f}", f"w{f}", f"b{x}", f"w{x}", f"t{x}"))
+def _turned_weights(nests: Nests, draft: Draft, form: Form, tile: str) -> tuple[Draft, str]:
+    """The weights with filters along their rows, by a launch of its own unless they are stored so."""
+    weights, filters = form.weights.buffer, form.filters.word
+    words = [nests.axis_of(str(i)).word for i in form.weights.index]
+    if words[nests.tensor(weights).order[-1]] == filters:
+        return draft, weights
+    rest = [word for word in words if word != filters]
+    block, thread = draft.fresh(f"b{weights}"), draft.fresh(f"t{weights}")
+    draft = draft.say(f"The weights are turned first, {filters} along rows: four of them in one load.")
+    draft = draft.first(
+        [f"cache_global({weights}, layout=[[{', '.join(rest)}], {filters}], tiles=[1, {tile}])"],
+        [f"cache_global({weights}, layout=[{', '.join([*rest, filters])}])"],
+    )
+    copy = f"{weights}.global"
+    loops = [f"{copy}.{word}" for word in rest]
+    draft = draft.steps(
+        f"tile({copy}.{filters}, 32) -> {block}, {thread}",
+        f"order({', '.join([*loops, block, thread])})",
+        f"bind({thread}, thread.x)",
+    )
+    return bind_blocks(draft, [*loops, block]), copy
+
+
+def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draft, list[str]]:
+    """Axes with phases split into these; `loops` has what is left of each. Also the loops over phases."""
+    phases = []
+    for word, found in form.phases.items():
+        results, phase = draft.fresh(f"{word}o"), draft.fresh(f"p{word}")
+        draft = draft.say(f"One of {found.stride} results along {word} has the same terms: they are computed together.")
+        tap = found.tap.word if found.tap else ""
+        terms, rest = draft.fresh(f"{tap}o"), draft.fresh(f"{tap}rest")
+        if found.split == found.stride:
+            steps = [f"phases({loops[word]}, {loops[tap]}, {found.stride}) -> {results}, {phase}, {terms}"]
+        else:
+            steps = [f"tile({loops[word]}, {found.stride}) -> {results}, {phase}"]
+            steps += [f"tile({loops[tap]}, {found.split}) -> {terms}, {rest}", f"solve({rest})"] if tap else []
+        draft = draft.steps(*steps)
+        loops |= {word: results, **({tap: terms} if tap else {})}
+        phases.append(phase)
+    return draft, phases
+
+
+def _places(
+    draft: Draft, form: Form, tile: Tile, loops: Mapping[str, str], filters: tuple[str, str]
+) -> tuple[Draft, list[str], list[str], list[str]]:
+    """Filters and places cut for blocks, threads, and the results of a thread: the loops of each."""
+    wf, tf = filters
+    f, x = form.filters.word, form.along.word
+    bf, of, thread_f = draft.fresh(f"b{f}"), draft.fresh(f"w{f}"), draft.fresh(f"t{f}")
+    bx, ox, thread_x = draft.fresh(f"b{x}"), draft.fresh(f"w{x}"), draft.fresh(f"t{x}")
+    draft, tx = draft.number("TX", tile.along, (8, 16, 32))
+    draft, wx = draft.number("WX", tile.places, (1, 2, 4))
+    rows = f"{tile.rows} rows and " if form.down else ""
     draft = draft.say(
-        f"A thread computes {wf} filters at {wx} places along {x}, {tx} apart: an input serves {wf} results, "
-        f"a weight {wx}."
+        f"A thread computes {wf} filters at {rows}{wx} places, {tx} apart: an input serves {tile.filters} results, "
+        f"a weight {tile.rows * tile.places}."
     )
     draft = draft.steps(
-        f"tile({filters}, {wf}) -> {bf}, {of}",
-        f"tile({places[-1]}, {tx}*{wx}) -> {bx}, {thread}",
-        f"tile({thread}, {tx}) -> {own}, {thread}",
+        f"tile({loops[f]}, {tf}*{wf}) -> {bf}, {thread_f}", f"tile({thread_f}, {wf}) -> {thread_f}, {of}"
     )
-    blocks, threads = [*others, bf, bx], [thread]
+    blocks, threads, each = [bf], [thread_f], [of]
     if form.down:
         y = form.down.word
-        by, ty = draft.fresh(f"b{y}"), draft.fresh(f"t{y}")
-        draft, rows = draft.number("TY", max(1, min(8, THREADS // along)), (4, 8))
-        draft = draft.steps(f"tile({places[0]}, {rows}) -> {by}, {ty}")
-        blocks, threads = [*others, bf, by, bx], [ty, thread]
-    channels, taps = [a.names[0] for a in form.channels], [a.names[0] for a in form.taps]
-    draft = draft.steps(f"order({', '.join([*blocks, *channels, *threads, *taps, of, own])})")
-    draft = bind_blocks(draft, blocks)
-    for name, kind in zip(reversed(threads), ("thread.x", "thread.y"), strict=False):
-        draft = draft.steps(f"bind({name}, {kind})")
-    draft = draft.steps(f"unroll({of})", f"unroll({own})").maybe(f"unroll({taps[-1]})")
-    draft = draft.say("The sums stay in registers.").steps(f"cache_register({nests.equations[0].target}, at={bx})")
-    draft = keep_inside(draft, nests, bx)
-    for equation in nests.equations[1:]:
-        if equation.target not in nests.inside:
-            draft = draft.maybe(f"cache_register({equation.target}, at={bx})")
-    return _share(nests, draft, form, channels[-1] if channels else bx, taps[-1], shared)
+        by, ty, oy = draft.fresh(f"b{y}"), draft.fresh(f"t{y}"), draft.fresh(f"w{y}")
+        draft, down = draft.number("TY", tile.down, (1, 2, 4, 8))
+        draft, own = draft.number("WY", tile.rows, (1, 2, 4, 8))
+        draft = draft.steps(f"tile({loops[y]}, {down}*{own}) -> {by}, {ty}", f"tile({ty}, {own}) -> {ty}, {oy}")
+        blocks, threads, each = [*blocks, by], [ty, *threads], [*each, oy]
+    draft = draft.steps(
+        f"tile({loops[x]}, {tx}*{wx}) -> {bx}, {thread_x}", f"tile({thread_x}, {tx}) -> {ox}, {thread_x}"
+    )
+    return draft, [*blocks, bx], [*threads, thread_x], [*each, ox]
 
 
-def _share(nests: Nests, draft: Draft, form: Form, at: str, tap: str, shared: bool) -> Draft:
-    """The weights of one channel in shared memory, filter by filter, and what the block reads of the input."""
-    weights = form.weights.buffer
-    draft = draft.say(
-        f"The weights of a channel lie in shared memory with {form.filters.word} along rows, four in one load."
-    )
-    words = [nests.axis_of(str(i)).word for i in form.weights.index]
-    layout = [*(word for word in words if word != form.filters.word), form.filters.word]
-    draft = draft.first(
-        [f"cache_shared({weights}, at={at}, layout=[{', '.join(layout)}])"], [f"cache_shared({weights}, at={at})"]
-    )
+def _channels(draft: Draft, form: Form, loops: Mapping[str, str], size: int) -> tuple[Draft, list[str], list[str]]:
+    """The loops over channels outside of what is shared, and inside."""
+    names = [loops[axis.word] for axis in form.channels]
+    if size == 1:
+        return draft, names, []
+    word = form.channels[-1].word
+    outer, inner = draft.fresh(f"{word}o"), draft.fresh(f"{word}i")
+    draft, channels = draft.number("TC", size, (2, 4, 8))
+    return draft.steps(f"tile({names[-1]}, {channels}) -> {outer}, {inner}"), [*names[:-1], outer], [inner]
+
+
+def _share(draft: Draft, form: Form, weights: str, at: str, tap: str) -> Draft:
+    """Weights and the part of the image in shared memory, copied ahead, and in registers what a tap needs of them."""
+    image = form.image.buffer
+    draft = draft.say("Weights, and what the block reads of the image with its border, lie in shared memory.")
+    for name in (weights, image):
+        draft = draft.first([f"cache_shared({name}, at={at}, vector=4)"], [f"cache_shared({name}, at={at})"])
     draft = draft.first(
         [f"cache_register({weights}.shared, at={tap}, vector=4)"], [f"cache_register({weights}.shared, at={tap})"]
     )
-    if shared:
-        draft = draft.say("So does what the block reads of the input, with its border.")
-        for name in dict.fromkeys(load.buffer for load in loads(form.image)):
-            draft = draft.steps(f"cache_shared({name}, at={at})")
-    ahead = "The next channel is copied while this one is multiplied."
+    draft = draft.maybe(f"cache_register({image}.shared, at={tap})")
+    ahead = "The next channels are copied while these are multiplied."
     return draft.maybe(f"pipeline({at}, 2)", why=ahead) if form.channels else draft

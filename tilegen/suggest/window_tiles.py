@@ -1,0 +1,152 @@
+"""How large the part of a convolution is that a block, and a thread of it, computes: the cheapest of many is chosen.
+
+The cost counts what a multiprocessor issues for one result: multiply-adds, loads from shared memory, copies to it, and
+stores by the sectors of memory that a warp touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+
+from tilegen.lab.banks import turns
+
+LANES = 32
+RESULTS = 64  # that a thread keeps in registers
+WRITTEN_OUT = 25  # taps of a filter that are written out one after the other
+SHARED = 96 * 1024  # bytes that a block may have, so that two share a multiprocessor
+COPY, BANK, STORE = 8.0, 4.0, 5.0  # issue slots of a copy, a wavefront of shared memory, a sector
+
+
+@dataclass(frozen=True)
+class Side:
+    """An axis of places: its extent, elements of the image between neighbours, and from the first tap to the last."""
+
+    extent: int
+    step: int
+    reach: int
+
+    def box(self, places: int) -> int:
+        return (places - 1) * self.step + self.reach + 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What decides about a tile: the fastest axis of places and the next one, and `taps` of a filter and a channel.
+
+    The image is read in boxes over these axes, `planes` of them for all taps.
+    """
+
+    filters: int
+    along: Side
+    down: Side
+    planes: int
+    taps: int
+    channels: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Filters, rows, and places of a thread, and threads along each.
+
+    `across` if the lanes of a warp go over filters before they go over rows.
+    """
+
+    filters: int
+    rows: int
+    places: int
+    groups: int
+    down: int
+    along: int
+    across: bool
+
+    @property
+    def threads(self) -> int:
+        return self.groups * self.down * self.along
+
+
+def tile_for(problem: Problem) -> tuple[Tile, int]:
+    """The cheapest tile, and channels that a block has in shared memory at once."""
+    tile = min(_tiles(problem), key=lambda tile: _cost(problem, tile))
+    most = max(1, SHARED // (16 * _elements(problem, tile)))
+    channels = 1
+    while 2 * channels <= min(most, problem.channels) and channels * problem.taps < 18:
+        channels *= 2
+    return tile, channels
+
+
+def _tiles(problem: Problem) -> Iterator[Tile]:
+    few = (1, 2, 4, 8)
+    exact = {problem.along.extent} if 8 <= problem.along.extent < LANES else set()
+    for filters, rows, places, groups, down, along, across in product(
+        (4, 8, 16), few, few, (1, 2, 3, 4, 6, 8, 12), few, (*exact, 8, 16, 24, 32, 40, 48, 64, 128), (False, True)
+    ):
+        tile = Tile(filters, rows, places, groups, down, along, across)
+        if filters * rows * places > RESULTS or not 128 <= tile.threads <= 256 or tile.threads % LANES:
+            continue
+        if problem.down.extent == 1 and rows * down > 1 or 8 * _elements(problem, tile) > SHARED:
+            continue
+        yield tile
+
+
+def _elements(problem: Problem, tile: Tile) -> int:
+    """Of the image and of the filters, for a channel."""
+    rows = problem.down.box(tile.rows * tile.down)
+    image = problem.planes * rows * problem.along.box(tile.places * tile.along)
+    return image + problem.taps * tile.filters * tile.groups
+
+
+def _lanes(tile: Tile) -> list[tuple[int, int, int]]:
+    """The group of filters, the row and the place of each lane of the first warp."""
+    found = []
+    for lane in range(LANES):
+        rest, x = divmod(lane, tile.along)
+        z, y = divmod(rest, tile.groups if tile.across else tile.down)
+        found.append((y, z, x) if tile.across else (z, y, x))
+    return found
+
+
+def _turns(problem: Problem, tile: Tile) -> int:
+    """In which shared memory is busy with a warp's load of the image, whether vectors are copied there or elements."""
+    box = problem.along.box(tile.places * tile.along)
+
+    def needed(row: int) -> int:
+        places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x in _lanes(tile)]
+        return turns([4 * place for place in places], 4)[0]
+
+    return max(needed(box), needed(-(-box // 4) * 4))
+
+
+def _turns_of_weights(tile: Tile) -> int:
+    """The same for a vector of weights."""
+    return turns([4 * tile.filters * group for group, _, _ in _lanes(tile)], 16)[0]
+
+
+def _share(extent: int, size: int) -> float:
+    return -(-extent // size) * size / extent
+
+
+def _cost(problem: Problem, tile: Tile) -> float:
+    results = tile.filters * tile.rows * tile.places
+    work = problem.taps * results
+    again = 1.0
+    if tile.rows > 1 and problem.down.step == 1 and problem.taps // problem.planes <= WRITTEN_OUT:
+        taps_down = problem.down.reach + 1
+        again = (tile.rows + taps_down - 1) / (tile.rows * taps_down)
+    neighbours = gcd(problem.along.step, 4)  # that a compiler loads at once
+    vectors, image = problem.taps * tile.filters / 4, problem.taps * tile.rows * tile.places * again / neighbours
+    copies = _elements(problem, tile) - problem.taps * tile.filters * tile.groups * 3 / 4
+    issued = work + vectors + image + COPY * copies / tile.threads
+    lanes = _lanes(tile)
+    busy = BANK * (vectors * _turns_of_weights(tile) + neighbours * image * _turns(problem, tile))
+    lines = {(f, y) for f, y, _ in lanes}
+    sectors = sum(-(-sum((f, y) == line for f, y, _ in lanes) // 8) for line in lines)
+    stored = STORE * sectors * results / problem.channels
+    shares = (
+        _share(problem.filters, tile.filters * tile.groups),
+        _share(problem.down.extent, tile.rows * tile.down),
+        _share(problem.along.extent, tile.places * tile.along),
+    )
+    return prod(shares) * (max(issued, busy) + (issued + busy) / 4 + stored) / results
