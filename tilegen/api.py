@@ -23,7 +23,7 @@ from tilegen.frontend.stock import (
 from tilegen.ir import nodes
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.shown import counted
-from tilegen.ir.steps import Define, Schedule, Setting
+from tilegen.ir.steps import Define, Family, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.studies import Studies
 from tilegen.lab.tuned import TunedKernel
@@ -82,7 +82,7 @@ class File:
 
     Attributes:
         kernels: those of the text by name, as they are written.
-        schedules: those of the text, and of the stock file of its kernel's name where it has none.
+        schedules: those of the text, and of the stock file of its kernel's name where it has none; so the families.
         defines: the composite steps by their word.
         remark: which other file its name may have meant, or why the kernel does not get the stock schedules of its
             name, if there are any that it does not get; else empty.
@@ -95,6 +95,7 @@ class File:
         self.cache = cache
         self.kernels: Mapping[str, KernelDecl] = module.kernels
         self.schedules: tuple[Schedule, ...] = module.schedules
+        self.families: tuple[Family, ...] = module.families
         self.defines: Mapping[str, Define] = {**standard_steps(), **{d.word: d for d in module.defines}}
 
     def __repr__(self) -> str:
@@ -202,9 +203,8 @@ class File:
             kernels = " and ".join(f"'{k}'" for k in found[0].kernels)
             raise UsageError(f"schedule '{name}' is for kernel {kernels}, not for '{kernel}'")
         if found:
-            raise UsageError(
-                f"schedule '{name}' is for several kernels: say which", notes=(", ".join(found[0].kernels),)
-            )
+            kernels = ", ".join(found[0].kernels)
+            raise UsageError(f"schedule '{name}' is for several kernels: say which", notes=(kernels,))
         known = [s.name for s in self.schedules]
         notes = did_you_mean(name, known, "its schedules are")
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
@@ -226,10 +226,10 @@ class Kernel(TunedKernel):
         values: the attributes and sizes that it was given, all integers but attributes of `float`.
     """
 
+    file: File
+
     def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, float]) -> None:
-        self.file = file
-        self.ir = ir
-        self.values = dict(values)
+        self.file, self.ir, self.values = file, ir, dict(values)
 
     def __repr__(self) -> str:
         values = "".join(f", {name}={value}" for name, value in self.values.items())

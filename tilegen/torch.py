@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from tilegen.api import Kernel as KernelOfFile
 from tilegen.api import Scheduled
 from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, bare, infer_sizes, other_type, shape_of, strides_of
-from tilegen.backends.device_program import Program
 from tilegen.errors import UsageError
 from tilegen.installation import install
 from tilegen.ir.nodes import FLOATS, Kernel, Tensor
@@ -21,9 +21,14 @@ _DEVICES = ("cpu", "cuda")
 
 
 def op(
-    scheduled: Scheduled, name: str, *, backward: Callable[..., Any] | None = None, unproved: bool = False
+    scheduled: Scheduled | KernelOfFile,
+    name: str,
+    *,
+    backward: Callable[..., Any] | None = None,
+    unproved: bool = False,
 ) -> Callable[..., Any]:
-    """The kernel as an operator `name` of torch, which torch.compile takes as a whole.
+    """The kernel as an operator `name` of torch, which torch.compile takes as a whole; of a kernel without a schedule
+    what its `compile` gives.
 
     It takes the kernel's inputs in their order, tensors and numbers, and by name the sizes that no tensor tells. It
     returns the outputs; what is an input and an output is written into, and not returned. It is compiled for the
@@ -42,7 +47,7 @@ def op(
             `backward` for a kernel that updates in place.
     """
     torch = _import_torch()
-    kernel = scheduled.kernel.written_kernel
+    kernel = _kernel_of(scheduled)
     _check(kernel, name, backward)
     exact = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     try:
@@ -107,6 +112,10 @@ def _check(kernel: Kernel, name: str, backward: Callable[..., Any] | None) -> No
         raise UsageError(f"kernel '{kernel.name}' updates {updated[0]} in place, and has no gradient", notes=notes)
 
 
+def _kernel_of(scheduled: Scheduled | KernelOfFile) -> Kernel:
+    return (scheduled.kernel if isinstance(scheduled, Scheduled) else scheduled.ir).written_kernel
+
+
 def _outputs(kernel: Kernel) -> list[Tensor]:
     return [tensor for tensor in kernel.tensors if tensor.role == "output"]
 
@@ -117,15 +126,15 @@ def _inputs(kernel: Kernel) -> dict[str, Tensor]:
     return {name: kernel.tensor(name) for name in kernel.parameters if name not in scalars}
 
 
-def _call_on(device: str, scheduled: Scheduled, unproved: bool) -> Callable[..., Any]:
+def _call_on(device: str, scheduled: Scheduled | KernelOfFile, unproved: bool) -> Callable[..., Any]:
     """What the operator does on a device; its first call compiles."""
-    kernel, compiled = scheduled.kernel.written_kernel, list[Program]()
+    kernel, compiled = _kernel_of(scheduled), list[Any]()
     outputs = _outputs(kernel)
     returned = [n for n, tensor in enumerate(outputs) if tensor.name not in kernel.parameters]
 
     def call(*arguments: Any, **sizes: int) -> Any:
         if not compiled:
-            compiled.append(scheduled.compile(device, unproved=unproved))
+            compiled.append(scheduled.compile(device=device, unproved=unproved))
         found = compiled[0](*arguments, **sizes)
         if len(returned) == len(outputs):
             return found

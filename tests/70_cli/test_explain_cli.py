@@ -39,7 +39,24 @@ def test_explain_as_json(cli):
 
 @pytest.mark.parametrize("command", ["explain", "asm", "ladder"])
 def test_a_command_for_one_schedule_refuses_several(command, cli):
-    assert f"{command} takes one schedule" in cli([command, "gemm"], 2).err
+    assert f"{command} takes one schedule" in cli([command, "nbody"], 2).err
+
+
+def test_a_family_is_explained_by_the_member_that_it_chooses(cli):
+    words = ["explain", "gemm", "--size", "M=16", "N=4096", "K=4096", "--last", "--no-compile", "--machine", "h100"]
+    found = json.loads(cli([*words, "--json", "-"]).out)
+    assert found["family"]["chosen"].startswith(found["schedule"])
+    out = cli(words).out
+    assert out.startswith("family fast  M=16 K=4096 N=4096  for one H100")
+    assert len(found["family"]["members"]) == out.count("registers(") + len(["across", "transposed", "padded"])
+    assert len([line for line in out.splitlines() if " chosen " in line]) == 1
+
+
+def test_a_family_alone_is_compared_at_each_size(cli):
+    words = ["compare", "gemm:fast", "--size", "M=N=64,4096", "K=64", "--machine", "h100", "--json", "-"]
+    rows = [row["name"] for row in json.loads(cli(words).out)["rows"]]
+    assert len(set(rows)) == len(rows) == 2
+    assert rows[0].startswith("fast: registers(TM=64, TN=64")
 
 
 def test_an_unknown_size_is_a_mistake(cli):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,7 @@ from tilegen.ir.shown import size_words
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
     from tilegen.lab.compare import Comparison
+    from tilegen.lab.family import Chooser
     from tilegen.lab.records import RunRecord
 
 
@@ -66,7 +68,9 @@ def compare_command(
         notes = ("without --machine, --device cpu takes the times of the CPU",)
         raise UsageError(f"--steady is of times, and those of {predicts.name} are predicted here", notes=notes)
     fixed, (first, *_) = parse_point(fix, "--fix"), requests
-    tried = _rows(requests, fixed)
+    alone = (chooser := first.family(predicts, fixed)) is not None and [chooser.name] == list(first.schedule)
+    family = partial(_family_row, first, chooser, fixed)
+    tried = ({} if alone and len(requests) == 1 else _rows(requests[alone:], fixed)) | family(first.sizes)
     if suggest:
         kernel = next(each.kernel for each in tried.values() if each.applied)
         tried["suggested"] = suggested(first.file, kernel, machine, first.sizes)
@@ -74,7 +78,7 @@ def compare_command(
     for sizes in first.points:
         replace(first, sizes=sizes).check_sizes(next(each.applied.kernel for each in tried.values() if each.applied))
     options = {"unproved": unproved, "errors": errors, "steady": steady, "machine": predicts}
-    sweep = _Sweep(tried, runs_on, fixed, tuned, **options)
+    sweep = _Sweep(tried, runs_on, fixed, tuned, family, **options)
     for sizes in first.points:
         sweep.compare_at(sizes, shown=first.json_file != "-")
         if sweep.stopped:
@@ -93,13 +97,20 @@ class _Sweep:
     """The comparisons at one size after the other: the `results` so far, and whether someone has `stopped` it."""
 
     def __init__(
-        self, tried: Mapping[str, Attempt], runs_on: Engine, fixed: Mapping[str, int], tuned: str | None, **options: Any
+        self,
+        tried: Mapping[str, Attempt],
+        runs_on: Engine,
+        fixed: Mapping[str, int],
+        tuned: str | None,
+        family: Callable[[Mapping[str, int]], dict[str, Attempt]],
+        **options: Any,
     ) -> None:
         """`options` are those of a ComparisonRun."""
         self.results: list[Comparison] = []
         self.stopped = False
         self.exit_code = 0
         self._tried, self._runs_on, self._fixed, self._tuned, self._options = tried, runs_on, fixed, tuned, options
+        self._family = family
 
     def compare_at(self, sizes: Mapping[str, int], *, shown: bool) -> None:
         """Compares at these sizes, and prints the table.
@@ -119,7 +130,9 @@ class _Sweep:
             printing.comparison(printing.console(), self.results[-1])
 
     def _compare_at(self, sizes: Mapping[str, int]) -> Comparison:
-        tried = {name: each for name, each in self._tried.items() if each.file != self._tuned}
+        tried = {name: each for name, each in self._tried.items() if each.file != self._tuned and not each.chosen}
+        tried |= (row := self._family(sizes))
+        self._tried = {**self._tried, **row}
         if self._tuned:
             row = _tuned_row(self._tuned, next(iter(tried.values())).kernel, sizes, self._runs_on)
             tried, self._tried = tried | row, {**self._tried, **row}
@@ -149,6 +162,24 @@ def run_comparison(
         printing.print_note(run.outlook)
         stopped = run_until_interrupted(run.run)
     return run.result(), stopped
+
+
+def _family_row(
+    request: Request, chooser: Chooser | None, fixed: Mapping[str, int], sizes: Mapping[str, int]
+) -> dict[str, Attempt]:
+    """The row of what a family chooses at these sizes; none without a family."""
+    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+
+    if chooser is None:
+        return {}
+    try:
+        member = chooser.choose(**power_sizes(chooser.kernel, sizes, GPU_LIMITS))
+    except UsageError:
+        if request.schedule:
+            raise
+        return {}
+    (found,) = request.of_member(member).tried(fixed)
+    return {f"{chooser.name}: {member.name}": replace(found, chosen=True)}
 
 
 def _tuned_row(path: str, kernel: api.Kernel, given: Mapping[str, int], runs_on: Engine) -> dict[str, Attempt]:

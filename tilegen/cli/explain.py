@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,10 @@ from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, select
 from tilegen.ir.steps import Setting
 from tilegen.schedule import Derivation
+
+if TYPE_CHECKING:
+    from tilegen.lab.family import Choice
+    from tilegen.lab.machine import Machine
 
 
 @tilegen.command("explain")
@@ -46,6 +50,7 @@ def explain_command(
     check_plot(plot)
     ceilings = find_machine(machine)
     fixed = parse_point(fix, "--fix")
+    request, choice = _chosen(request, ceilings, fixed)
     scheduled = request.one("explain", fixed)
     request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
@@ -63,11 +68,26 @@ def explain_command(
     with printing.progress() as progress:
         result = run_interruptibly(work)
     if request.json_file:
-        printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result)}, request.json_file)
+        members = {"family": choice.to_json()} if choice else {}
+        printing.write_json({**origin_of(scheduled), **explain_printing.to_json(result), **members}, request.json_file)
     if request.json_file != "-":
+        if choice:
+            explain_printing.choice(printing.console(), choice)
         explain_printing.explanation(printing.console(), result, maps)
     if plot:
         from tilegen.report.roofline import roofline
 
         draw([roofline(result)], plot)
     return result.steps[-1].exit_code
+
+
+def _chosen(request: Request, machine: Machine, fixed: Mapping[str, int]) -> tuple[Request, Choice | None]:
+    """The request of what a family chooses, and how it has chosen; of a schedule the request as it is."""
+    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+
+    chooser = request.family(machine, fixed)
+    if chooser is None:
+        return request, None
+    request.check_sizes(chooser.kernel)
+    choice = chooser.explain(**power_sizes(chooser.kernel, request.sizes, GPU_LIMITS))
+    return request.of_member(choice.chosen), choice

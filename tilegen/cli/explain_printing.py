@@ -16,6 +16,7 @@ from tilegen.lab.sites import Site
 
 if TYPE_CHECKING:
     from tilegen.lab.explain import Explanation, LaunchReport
+    from tilegen.lab.family import Choice
     from tilegen.lab.traffic import Traffic
 
 _FOLD: dict[str, Any] = {"overflow": "fold"}
@@ -41,6 +42,13 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     for each in others:
         out.print(f"further advice: {each}", soft_wrap=True)
     _footer(out, found)
+
+
+def choice(out: Console, found: Choice) -> None:
+    """What a family has chosen, and the times that the model of time gives its members."""
+    shown = found.table()
+    out.print(shown.title, style="bold")
+    out.print(table(shown.heads, shown.rows, ("member", "predicted us", ""), columns={"predicted us": _FOLD}, **PLAIN))
 
 
 def _footer(out: Console, found: Explanation) -> None:

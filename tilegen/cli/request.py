@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import TypeVar
@@ -19,6 +19,8 @@ from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, 
 from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule, Setting
+from tilegen.lab.family import Candidate, Chooser
+from tilegen.lab.machine import Machine
 
 N = TypeVar("N", int, float)
 
@@ -31,7 +33,7 @@ class Attempt:
     """A schedule with values for its parameters, applied to a kernel, or why it cannot be.
 
     `file` is the word for the file that it is from, `schedule` None for the kernel as written; `given` are the values
-    that --set gives.
+    that --set gives. A family has `chosen` it.
     """
 
     file: str
@@ -39,6 +41,7 @@ class Attempt:
     given: Mapping[str, Setting]
     kernel: api.Kernel
     result: api.Scheduled | TilegenError
+    chosen: bool = False
 
     @property
     def name(self) -> str:
@@ -168,6 +171,24 @@ class Request:
         if not self.any_value:
             _check_candidates(selection, self.settings)
         return built
+
+    def family(self, machine: str | Machine | None, fixed: Mapping[str, int]) -> Chooser | None:
+        """What chooses among the schedules of the kernel's family, where that is named, or no schedule is; else None.
+
+        Raises what `built_kernel` raises.
+        """
+        named = [f for f in self.load().families if list(self.schedule) in ([], [f.name])]
+        kernels = {f.kernel for f in named if self.kernel in (None, f.kernel)}
+        if not kernels:
+            return None
+        unscheduled = replace(self, schedule=(), kernel=self.kernel or (kernels.pop() if len(kernels) == 1 else None))
+        built: Chooser | None = unscheduled.built_kernel(select(unscheduled), fixed).family(machine)
+        return built
+
+    def of_member(self, member: Candidate) -> Request:
+        """This for a member of a family."""
+        values = {name: [value] for name, value in member.parameters.items()}
+        return replace(self, schedule=[member.schedule], settings={**self.settings, **values}, any_value=True)
 
     def check_sizes(self, kernel: nodes.Kernel) -> None:
         """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""

@@ -30,7 +30,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
     _, word, _, kernels, *rest = tree.children
     base = rest[1] if extends else None
     _, head, _, facts, *body = rest[2:] if extends else rest
-    _parse_names(place, kernels)
+    parse_names(place, kernels)
     given = branches(branch(head).children) if head is not None else ()
     parameters = tuple(_parameter(place, p) for p in given)
     seen: set[str] = set()
@@ -71,7 +71,7 @@ def _inherited_call(place: Place, tree: Branch) -> StepCall:
 def define(place: Place, tree: Branch) -> Define:
     """A composite step with the comment above it."""
     _, word, _, parameters, _, _, results, *body = tree.children
-    names, new = _parse_names(place, parameters), _parse_names(place, results)
+    names, new = parse_names(place, parameters), parse_names(place, results)
     steps = tuple(_call(place, s) for s in branches(body))
     span = place.of(token(word))
     made = {r.text for step in steps for r in step.results} | set(names)
@@ -86,7 +86,7 @@ def _items_of(node: Branch | Token | None) -> list[Branch | Token]:
     return branch(node).children[::2] if node is not None else []
 
 
-def _parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
+def parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
     found: list[str] = []
     for word in _items_of(node):
         if str(word) in found:
@@ -97,8 +97,8 @@ def _parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
 
 def _parameter(place: Place, tree: Branch) -> Parameter:
     name, _, default, *candidates = tree.children
-    values = tuple(_setting(place, c) for c in branches(candidates))
-    first = _setting(place, branch(default))
+    values = tuple(setting_of(place, c) for c in branches(candidates))
+    first = setting_of(place, branch(default))
     if values and first not in values:
         raise SourceError(
             f"the default {first} of '{name}' is not among its candidates",
@@ -108,7 +108,7 @@ def _parameter(place: Place, tree: Branch) -> Parameter:
     return Parameter(str(name), first, values, place.of(token(name)))
 
 
-def _setting(place: Place, tree: Branch) -> Setting:
+def setting_of(place: Place, tree: Branch) -> Setting:
     sign, digits = tree.children if len(tree.children) == 2 else (None, tree.children[0])
     span = place.of(tree)
     if token(digits).type == "NAME":
@@ -122,7 +122,7 @@ def _setting(place: Place, tree: Branch) -> Setting:
 def _call(place: Place, tree: Branch, schedule: str = "") -> StepCall:
     word, _, given, _, _, results = tree.children
     new = tuple(Word(str(r), place.of(r)) for r in _items_of(results))
-    _parse_names(place, results)
+    parse_names(place, results)
     arguments, keywords = _arguments(place, given)
     return StepCall(str(word), arguments, keywords, new, place.text_of(tree), place.of(tree), schedule)
 

@@ -76,7 +76,7 @@ def _expectation(accepted: set[str]) -> str:
         named.append("an operator")
         left -= _OPERATORS
     if {"KERNEL", "SCHEDULE"} <= left:
-        return "a kernel, a schedule, an instruction, a 'define' or a 'def'"
+        return "a kernel, a schedule, a family, an instruction, a 'define' or a 'def'"
     signs = sorted(f"'{_SIGNS[t]}'" for t in left & _SIGNS.keys())
     keywords = sorted(f"'{t.lower()}'" for t in left & _KEYWORDS)
     others = sorted(_WORDS[t] for t in left & _WORDS.keys() - _SIGNS.keys())

@@ -12,7 +12,7 @@ from tilegen.ir.instructions import Instruction
 from tilegen.ir.steps import Define, Schedule, StepCall
 
 # What begins a kernel, a schedule, ... or the comment above it: all else belongs to the item before.
-_ITEM = re.compile(r"(#|(kernel|schedule|define|def|instruction)\b)")
+_ITEM = re.compile(r"(#|(kernel|schedule|family|define|def|instruction)\b)")
 
 
 def written(span: Span, comment: bool = True) -> str:

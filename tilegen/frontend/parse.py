@@ -28,6 +28,7 @@ from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.kernels import kernel
 from tilegen.frontend.place import Branch, Place, branch, branches, rule
 from tilegen.frontend.scan import check_text
+from tilegen.frontend.serving import families_of_schedules
 from tilegen.frontend.syntax import (
     FunctionDecl,
     InstructionDecl,
@@ -40,6 +41,7 @@ from tilegen.ir.instructions import Instruction
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
+from tilegen.ir.steps import Family as ScheduleFamily
 
 # What the functions below and in other modules recurse over stays well inside Python's own limit.
 _DEEPEST = 120
@@ -89,7 +91,7 @@ def _parser() -> Lark:
     return parser
 
 
-_ITEM = re.compile(r"(kernel|schedule|define|def|instruction)\b")  # what a line begins with that begins an item
+_ITEM = re.compile(r"(kernel|schedule|family|define|def|instruction)\b")  # what a line begins with that begins an item
 
 _one_at_a_time = Lock()  # the indenter keeps its state in the parser
 
@@ -194,6 +196,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     functions: dict[str, FunctionDecl] = {}
     kernels: dict[str, KernelDecl] = {}
     schedules: list[ScheduleDecl] = []
+    serving: list[ScheduleFamily] = []
     defines: list[Define] = []
     instructions: dict[str, InstructionDecl] = {}
     families: dict[str, Family] = {}
@@ -215,6 +218,8 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                     schedule = calls.schedule(place, item)
                     _check_new(schedule.name, {s.name.text for s in schedules}, "schedule")
                     schedules.append(schedule)
+                case "serving":
+                    serving += families_of_schedules(place, item)
                 case "define":
                     define = calls.define(place, item)
                     assert define.span
@@ -235,7 +240,8 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                     raise TypeError(item.data)
     collected.raise_any()
     module = _flatten(kernels, schedules, defines, place.source, around)
-    return replace(module, instructions=DeclaredInstructions(instructions, families, _member, module.instructions))
+    own = DeclaredInstructions(instructions, families, _member, module.instructions)
+    return replace(module, instructions=own, families=tuple(serving))
 
 
 def _member(several: Family, name: str) -> InstructionDecl:

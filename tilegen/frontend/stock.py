@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -11,9 +11,10 @@ from tilegen.frontend.build import build
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
+from tilegen.frontend.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.nodes import Equation, Kernel
-from tilegen.ir.steps import Define, Schedule
+from tilegen.ir.steps import Define, Family, Schedule
 
 
 @cache
@@ -63,14 +64,22 @@ def with_stock(module: Module) -> tuple[Module, str]:
     Raises:
         SourceError: a schedule is for a kernel that is nowhere.
     """
-    for name in sorted({s.kernel for s in module.schedules if s.kernel not in module.kernels}):
+    wanted = {s.kernel for s in module.schedules} | {f.kernel for f in module.families}
+    for name in sorted(wanted - module.kernels.keys()):
         if name in stock_names():
             module = _merge(module, stock(name))
+    module, remark = _completed(module)
     collected = Collected()
     for schedule in module.schedules:
         with collected:
             _check_kernel(schedule, module)
     collected.raise_any()
+    check_families(module)
+    return module, remark
+
+
+def _completed(module: Module) -> tuple[Module, str]:
+    """`module`, with the stock schedules where it is a kernel alone that may have them, and `with_stock`'s remark."""
     if module.schedules or len(module.kernels) != 1:
         return module, ""
     (name,) = module.kernels
@@ -96,10 +105,17 @@ def _check_kernel(schedule: Schedule, module: Module) -> None:
 
 def _merge(module: Module, other: Module) -> Module:
     """`module` with the kernels, schedules and steps of `other` that it does not have itself."""
-    schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in module.kernels)
-    kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules}}
+    served = {family.kernel for family in module.families}
+    schedules = module.schedules or tuple(s for s in other.schedules if s.kernel in {*module.kernels, *served})
+    kernels = {n: k for n, k in other.kernels.items() if n in {s.kernel for s in schedules} | served}
+    families = module.families or (() if module.schedules else _families_for(other, module.kernels))
     defines = (*other.defines, *module.defines)
-    return replace(module, kernels=kernels | dict(module.kernels), schedules=schedules, defines=defines)
+    kernels |= module.kernels
+    return replace(module, kernels=kernels, schedules=schedules, defines=defines, families=families)
+
+
+def _families_for(module: Module, kernels: Collection[str]) -> tuple[Family, ...]:
+    return tuple(family for family in module.families if family.kernel in kernels)
 
 
 def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:

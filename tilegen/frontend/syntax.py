@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from tilegen.errors import Source, Span
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.parameter_facts import Fact
-from tilegen.ir.steps import Define, Parameter, Schedule, StepCall
+from tilegen.ir.steps import Define, Family, Parameter, Schedule, StepCall
 
 # -- expressions
 
@@ -334,7 +334,7 @@ class InstructionDecl:
 @dataclass(frozen=True)
 class Module:
     """A file: its kernels and its instructions by name, its schedules and composite steps in order; the texts of the
-    files whose schedules it extends."""
+    files whose schedules it extends; its families of schedules."""
 
     kernels: Mapping[str, KernelDecl]
     schedules: tuple[Schedule, ...]
@@ -342,3 +342,4 @@ class Module:
     source: Source = field(compare=False)
     instructions: Mapping[str, Instruction] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
+    families: tuple[Family, ...] = ()

@@ -133,6 +133,30 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Member:
+    """`ping_pong(GY in {16, 33}, GX=4) where K % 8 == 0`: a schedule, and the sizes that it is for.
+
+    Attributes:
+        parameters: values for parameters of the schedule, the first one as the default of each.
+    """
+
+    schedule: str
+    parameters: tuple[Parameter, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Family:
+    """`family name for kernel:` and its members, of which sizes choose one."""
+
+    name: str
+    kernel: str
+    members: tuple[Member, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Define:
     """`define word(parameters) -> results:` and its steps: a composite step."""
 
