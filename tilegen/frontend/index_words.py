@@ -36,7 +36,7 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared)
     for item in equation.target.items:
         for part in s.subexpressions(item):
             if isinstance(part, s.Subscript):
-                affine_of(part, known, tensors)
+                affine_of(part, known, tensors, "a place to write to")
             if isinstance(part, s.Name) and part.text not in known and part.text not in tensors:
                 words.left.setdefault(part.text, part.span)
     if not words.left:

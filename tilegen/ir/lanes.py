@@ -40,7 +40,7 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     if not stmt.reduce or "thread.x" not in map(_kind, path):
         return None
     depth = [*map(_kind, path)].index("thread.x")
-    if not _divides_warp(path[depth]):
+    if not _divides_warp(path[depth]) or "scatter" in map(_kind, path[depth:]):
         return None
     own = {loop.name for loop in path[depth:]}
     for target in (stmt.target, stmt.best) if stmt.best else (stmt.target,):

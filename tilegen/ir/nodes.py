@@ -31,8 +31,8 @@ DTYPE_BYTES |= {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 # When the tree is lowered, iterations of cooperative loops are dealt out to all threads of the block; those of bulk
-# loops are one copy of a box, which one thread starts.
-LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", *BLOCK_KINDS, *THREAD_KINDS)
+# loops are one copy of a box, which one thread starts. Of scatter loops the one iteration runs that has a term.
+LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")

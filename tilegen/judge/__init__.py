@@ -28,6 +28,7 @@ from tilegen.judge.order import check_order
 from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.races import check_races, check_structure
 from tilegen.judge.running import check_running
+from tilegen.judge.scatters import check_scatters
 from tilegen.judge.specialized import check_specialized
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
@@ -74,6 +75,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),
     ("that every copy hands over the right value", check_values),
+    ("that data pick one iteration of a loop", check_scatters),
     ("that vectors are contiguous and aligned", check_vectors),
     ("that bulk copies are boxes", check_bulk),
     ("that the order of bulk stores does not matter", check_bulk_stores),

@@ -1,8 +1,8 @@
 """Atomic updates are those of a reduction whose terms may come in any order.
 
 Theorem: iterations that collide on an element by atomic updates alone leave in it what they would leave one after the
-other, if all of them combine by one operation, which the hardware has for that type, in global memory, and the order
-of terms is free: a step has said so, or each element gets one term. No value that passes on the way is read.
+other, if all of them combine by one operation, which the hardware has for that type, in global or shared memory, and
+the order of terms is free: a step has said so, or each element gets one term. No value that passes on the way is read.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
         )
     if stmt.name not in program.tree.reassociated:
         _check_single(program.original, stmt.name)
-    if buffer.space != "global":
+    if buffer.space == "register":
         raise Refused(
-            f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in {_space_words(buffer.space)}",
-            way=f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept on the chip",
+            f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in registers",
+            way=f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept in registers",
             code="structure",
         )
     if any(load.buffer == buffer.name for load in loads(stmt)):
@@ -63,7 +63,3 @@ def _check_single(original: Original, name: str) -> None:
                 f"{both} both update {words.element(write)}{words.sizes}",
                 f"reassociate({name}) allows any order",
             )
-
-
-def _space_words(space: str) -> str:
-    return "registers" if space == "register" else f"{space} memory"

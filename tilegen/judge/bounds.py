@@ -32,6 +32,14 @@ def check_bounds(program: Projection) -> None:
         _check_gathers(program, placed.leaf)
 
 
+def check_reads(program: Projection, leaf: Leaf) -> None:
+    """Refused where a read of some instance of one leaf is outside its buffer."""
+    for use in leaf.uses:
+        if not use.writes and use.fallback is None:
+            _check_use(program, leaf, use)
+    _check_gathers(program, leaf)
+
+
 def _check_gathers(program: Projection, leaf: Leaf) -> None:
     """Refused where an index that is not tested at run time may leave its dimension at a point of the leaf."""
     for gather in gathers(leaf.stmt):

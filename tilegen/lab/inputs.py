@@ -12,6 +12,7 @@ from tilegen.backends.scalars import stored_scalar
 from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Gather, Index, Kernel, Load, Op, Scalar, Tensor
+from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import gathers, loads, walk
 
 # Operations that map small integers to integers without rounding.
@@ -121,18 +122,28 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
 
 
 def _indexed_extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """For each input that is used as an index, the least extent of the dimensions that it indexes."""
+    """For each input that is used as an index, or compared with one, the least extent of the dimensions that it
+    indexes, or of what it is compared with."""
     found: dict[str, int] = {}
     for gather in gathers(kernel.equations):
         for place, extent in zip(gather.index, kernel.tensor(gather.buffer).shape, strict=True):
             length = extent.evaluate(sizes)
             found |= {load.buffer: min(length, found.get(load.buffer, length)) for load in loads(place)}
+    for equation in kernel.equations:
+        ends = {r.name: r.extent.evaluate(dict(sizes)) for r in (*equation.loops, *equation.reduced)}
+        for node in walk(equation.value):
+            match node:
+                case Op("==", (Index(index), place)) | Op("==", (place, Index(index))):
+                    last = interval_of(index, ends)
+                    found |= {load.buffer: last[1] + 1 for load in loads(place) if last and load.buffer not in found}
+                case _:
+                    pass
     return found
 
 
 def _index_end(tensor: Tensor, extents: Mapping[str, int]) -> int:
     """The end of the range that an index is drawn from: one place of it is outside, if the type allows."""
-    return min(extents[tensor.name] + 1, 2**7 if tensor.dtype in ("i8", "u8") else 2**31 - 1)
+    return min(extents[tensor.name] + 1, {"i8": 2**7, "u8": 2**8}.get(tensor.dtype, 2**31 - 1))
 
 
 def _sign(scalar: Scalar, rng: np.random.Generator) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -11,9 +11,10 @@ from tilegen.ir.choices import tests_behind_else
 from tilegen.ir.instructions import ROW_BYTES, Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Expr, Index, Load, Stmt
 from tilegen.ir.show import show_expr
-from tilegen.ir.walk import gathers, loads, substitute, walk
+from tilegen.ir.walk import gathers, loads, substitute
 from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
+from tilegen.lab.repeated import relevant_loops
 from tilegen.lab.written_out import write_out_choices
 from tilegen.lowering.bulk_nodes import (
     BulkCopies,
@@ -51,6 +52,7 @@ from tilegen.lowering.program import (
     VectorStore,
 )
 from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.scatters import scattered
 from tilegen.proof.inlining import without_calls
 
 _EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one
@@ -224,6 +226,7 @@ class _Collector:
         self.warp_work: list[WarpWork] = []
         self.barriers: list[tuple[For, ...]] = []
         self.of_blocks: tuple[Condition, ...] = ()
+        self.picked: dict[str, Expr] = {}  # the iteration that data pick of each loop around
 
     def list(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """One list of statements. A name of a value stands for that value, a place in a ring for the first one."""
@@ -235,6 +238,8 @@ class _Collector:
 
     def node(self, node: Spmd, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         match node:
+            case For(kind="scatter"):
+                self.scatter(node, loops, tests)
             case For():
                 self.list(node.body, (*loops, node), tests)
             case If(roles=roles) if roles:
@@ -280,6 +285,14 @@ class _Collector:
                 pass
             case _:
                 raise TypeError(node)
+
+    def scatter(self, loop: For, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """The one iteration that runs, if the loop has it."""
+        place, body = scattered(loop)
+        self.reads(place, loops, tests)
+        self.work.append(Work(place, None, frozenset(), False, loops, tests, self.of_blocks))
+        self.picked[loop.name] = place
+        self.list(body, loops, tests)
 
     def role(
         self, test: tuple[Condition, ...], body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]
@@ -357,8 +370,14 @@ class _Collector:
         memory = self.launch.buffers.get(site.buffer)
         if memory is None or memory.space not in ("global", "shared"):
             return
+        picked = [(d, n) for d, i in enumerate(site.index) for n in self.picked if n in i.names()]
+        site = replace(
+            site,
+            computed=(*site.computed, *((d, n, self.picked[n]) for d, n in picked)),
+            tested=(*site.tested, *(d for d, _ in picked)),
+        )
         spoken = site.names() | {n for c in site.tests for n in c.value.names()}
-        kept = loops if site.store or site.by else _relevant_loops(loops, frozenset(spoken), site.buffer)
+        kept = loops if site.store or site.by else relevant_loops(loops, frozenset(spoken), site.buffer)
         around = tuple(loop.name for loop in loops)
         own = replace(site, bytes=site.width * DTYPE_BYTES[dtype], loops=kept, around=around)
         self.sites.append(replace(own, of_blocks=self.of_blocks))
@@ -370,31 +389,3 @@ class _Collector:
 
     def _block_loops(self) -> frozenset[str]:
         return frozenset(name for name, kind, _ in self.launch.coordinates if kind.startswith("block"))
-
-
-def _relevant_loops(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:
-    """The loops that repeat a load: its index or tests name them, they write the buffer, or such a loop is inside."""
-    kept: list[For] = []
-    repeats = False
-    for loop in reversed(loops):
-        if repeats or loop.name in spoken or _writes_to(loop, buffer):
-            kept.insert(0, loop)
-            repeats = repeats or loop.kind == "serial"
-    return tuple(kept)
-
-
-def _writes_to(loop: For, buffer: str) -> bool:
-    return any(target == buffer for target in _written_buffers(loop.body))
-
-
-def _written_buffers(body: tuple[Spmd, ...]) -> Iterator[str]:
-    for node in walk(body):
-        match node:
-            case Stmt(target=target, best=best):
-                yield target.buffer
-                if best:
-                    yield best.buffer
-            case VectorStore(target=target) | VectorCopy(target=target):
-                yield target.buffer
-            case _:
-                pass

@@ -11,6 +11,7 @@ from tilegen.backends.engine import Engine
 from tilegen.errors import UsageError
 from tilegen.ir.affine import Div
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
+from tilegen.ir.scatter import pick_of
 from tilegen.ir.show import show_fact
 from tilegen.ir.walk import loops
 
@@ -102,9 +103,11 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
 
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """Points of all equations' ranges together; a restriction (`k <= i`) is not counted."""
+    """Points of all equations' ranges together; a restriction (`k <= i`) is not counted, and of a range that data pick
+    from one."""
     return sum(
-        prod(r.extent.evaluate(sizes) for r in (*equation.loops, *equation.reduced)) for equation in kernel.equations
+        prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced) if pick_of(e.value, r.name) is None)
+        for e in kernel.equations
     )
 
 

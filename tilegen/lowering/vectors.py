@@ -185,8 +185,9 @@ class _Lanes:
 
     def statement(self, stmt: Stmt, guard: Tests) -> tuple[Spmd, ...]:
         ops: list[Spmd] = []
-        dtype = self.needs.buffers[stmt.target.buffer].dtype
-        update = stmt.reduce if stmt.atomic and (stmt.reduce, dtype, self.width) in WIDE else None
+        memory = self.needs.buffers[stmt.target.buffer]
+        dtype, wide = memory.dtype, memory.space == "global" and (stmt.reduce, memory.dtype, self.width) in WIDE
+        update = stmt.reduce if stmt.atomic and wide else None
         stored = stmt.reduce == update and self._fits(stmt.target)
         value = stmt.value
         if stored and not update and isinstance(value, Load) and value.dtype == dtype:

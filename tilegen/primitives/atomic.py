@@ -35,8 +35,9 @@ class Atomic:
           for k < K
             atomic z[i] += x[k] * y[k, i]
 
-    The result starts in a launch of its own, ahead, so that it is there for all that update it. What comes at
-    once comes in any order, which reassociate allows. There are atomic sums of f32, f64 and i32, and the max and
+    The result starts in a launch of its own, ahead, so that it is there for all that update it; a part in shared
+    memory starts where it is, for the threads of its block. What comes at once comes in any order, which reassociate
+    allows. There are atomic sums of f32, f64 and i32, and the max and
     min of i32. Few updates are better than many: rfactor makes parts, each of which one block or thread reduces by
     itself and adds when it is done.
     """
@@ -48,8 +49,10 @@ class Atomic:
         if any(s.atomic and s.name == self.reduction for _, s in leaves(tree.body)):
             raise StepError(f"'{self.reduction}' is updated atomically already")
         names = Names(set(loop_names(tree)), f"{self.reduction}.init")
-        body: tuple[Node, ...] = ()
-        for launch in tree.body:
+        targets = {s.target.buffer for _, s in leaves(tree.body) if s.name == self.reduction}
+        in_block = any(tree.buffer(name).space == "shared" for name in targets)
+        body: tuple[Node, ...] = tree.body if in_block else ()
+        for launch in () if in_block else tree.body:
             start, rest = self._split_launch(launch)
             body += (_rename_loops(start, names), rest) if start and rest else (launch,)
 

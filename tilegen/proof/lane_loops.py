@@ -129,7 +129,8 @@ def _expand_store(known: _Variables, name: str, width: int, target: Access, upda
     if any(load.buffer == target.buffer for s in opened.lanes for load in loads(s.value)):
         raise Unproved(f"the lanes of '{name}' read '{target.buffer}', and are stored there")
     places = [Access(target.buffer, _lane_index(target, lane, known.buffers)) for lane in order]
-    if update and (update, known.buffers[target.buffer].dtype, width) not in WIDE:
+    memory = known.buffers[target.buffer]
+    if update and (memory.space != "global" or (update, memory.dtype, width) not in WIDE):
         raise Refused(f"there is no atomic {update} of {width} neighbours in '{target.buffer}' at once")
     stmts = [replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)]
     return roll([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)

@@ -39,7 +39,7 @@ from tilegen.proof.obligations import Extra
 from tilegen.proof.roles import Ring, join_roles
 from tilegen.proof.running import read_running
 from tilegen.proof.straighten import straighten
-from tilegen.proof.versions import drop_repeated_versions, merge_versions
+from tilegen.proof.versions import MEANT, drop_repeated_versions, merge_versions
 
 
 @dataclass
@@ -173,6 +173,8 @@ class _Lift:
                 case For() if self._is_divided(node):
                     if not node.extent.names().isdisjoint(name for _, name, _ in self.where.threads):
                         raise Refused(f"threads meet in loop '{node.name}', which they run differently often")
+                    if node.kind == "scatter":
+                        raise Refused(f"threads meet in loop '{node.name}', of which each runs what its data pick")
                     close()
                     before = self._enter_loop(node)
                     inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)
@@ -230,7 +232,7 @@ class _Lift:
                 case For():
                     before = self._enter_loop(node)
                     inner = self._lift_alone(node.body, node.name, names)
-                    out.append(Loop(node.name, node.extent, inner, "matrix" if node.kind == "matrix" else "serial"))
+                    out.append(Loop(node.name, node.extent, inner, node.kind if node.kind in MEANT else "serial"))
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)

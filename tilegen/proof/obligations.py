@@ -18,6 +18,7 @@ from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
 from tilegen.judge.running import check_running
+from tilegen.judge.scatters import check_scatters
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
@@ -121,6 +122,7 @@ def obligations(
     # Where copies are concerned, what runs: without the tests that are missing.
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
+    scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b != STORES for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(tree), stops))
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
@@ -130,6 +132,7 @@ def obligations(
         ("races", (lambda: _check_threads(printed), lambda: check_synchronised(touched))),
         ("barriers", (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied)))),
+        ("scatters", (lambda: check_scatters(program),) if scatters else ()),
         ("waits", (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (lambda: check_fenced(walls, described),) if described else ()),
         ("arrivals", (lambda: check_events(events(), rings),) if arrives else ()),

@@ -23,6 +23,7 @@ from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]
 Own = frozenset[tuple[str, Const]]
+MEANT = ("matrix", "scatter")  # kinds of loops that are more than a way to write them
 
 
 def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
@@ -103,6 +104,16 @@ def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsI
     return tuple(out)
 
 
+def _check_scattered(loop: For) -> None:
+    """Where data pick an iteration, they are read ahead of all that is tested in the loop: no test may be for that."""
+    if loop.kind != "scatter":
+        return
+    inner = {loop.name, *(v.name for v in nodes(loop.body) if isinstance(v, For))}
+    for node in nodes(loop.body):
+        if isinstance(node, If) and any(inner.isdisjoint(c.value.names()) for c in node.test):
+            raise Refused(f"which iteration of '{loop.name}' runs is read ahead of a test that does not depend on it")
+
+
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to come by together."""
     return [v for v in nodes(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
@@ -143,7 +154,8 @@ class _Merge:
         for node in body:
             match node:
                 case For():
-                    kind = "matrix" if node.kind == "matrix" else "serial"
+                    _check_scattered(node)
+                    kind = node.kind if node.kind in MEANT else "serial"
                     out.append(replace(node, kind=kind, step="", body=self.body(node.body, given, under)))
                 case If():
                     out += self._test(node, given, under)

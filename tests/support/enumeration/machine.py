@@ -129,7 +129,7 @@ class Run:
         buffer, place, _ = self._place(stmt.target, env)
         again = (buffer.name, place) in self.updated
         self.updated.add((buffer.name, place))
-        if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in ATOMIC:
+        if buffer.space == "register" or (stmt.reduce, buffer.dtype) not in ATOMIC:
             raise Wrong("race")
         if again and stmt.name not in self.reordered:
             raise Wrong("race")

@@ -38,7 +38,10 @@ FAULTS = {
         (r"(_shared\[)(?=[^\d\]]+\])", r"\g<1>1 + "),
         (r"(_shared)\[(\w+)\]\[(\w+)\]", r"\1[\3][\2]"),
     ],
-    "wrong global index": [(r"\b([A-Z]\w*\[)(?=[^\]]* )", r"\g<1>1 + ")],
+    "wrong global index": [
+        (r"\b([A-Z]\w*\[)(?=[^\]]* )", r"\g<1>1 + "),
+        (r"^( *const (?:int|long|long long) \w+ = )(?=x\w*\[)", r"\g<1>1 + "),
+    ],
     "wrong pitch": [(r"\) \* ([A-Z])\b", r") * (\1 + 1)")],
     "wrong pad": [(r"^( *(?:__shared__|__local).*)\[(\d+)\]( __attribute.*)?;", r"\1[\2 + 1]\3;")],
     "wrong swizzle": [

@@ -16,6 +16,7 @@ from tests.support.reader.bulk import BulkTexts, ReadByBulk
 from tests.support.reader.c_text import NotOurs, kernels
 from tests.support.reader.calls import Calls, memory_between, same, written_by
 from tests.support.reader.instructions import Instructions, warp_functions
+from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
 from tests.support.simulator.grid import coordinates
@@ -46,7 +47,7 @@ def difference(text, launches, language):
     return None
 
 
-class _Reading(Calls, Vectors, Instructions, BulkTexts):
+class _Reading(Calls, Vectors, Instructions, BulkTexts, Scatters):
     """One walk over a launch and its text."""
 
     def __init__(self, launch, language, rng, of_warps):
@@ -200,7 +201,7 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
     def _node(self, node, texts, alone):
         match node:
             case p.For():
-                self._for(node, self._take(texts, c_text.For))
+                (self.scatter if node.kind == "scatter" else self._for)(node, texts, alone)
             case p.If():
                 text = self._take(texts, c_text.If)
                 self._test(node.test, text.test, node.flag)
@@ -257,10 +258,10 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts):
         same(text.words, words, f"type of {text.name}")
         return text
 
-    def _for(self, node, text):
+    def _for(self, node, texts, _):
+        text = self._take(texts, c_text.For)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
-        extent = node.extent.evaluate(self.env)
-        same(self.term(text.extent), extent, f"extent of {node.name}")
+        same(self.term(text.extent), node.extent.evaluate(self.env), f"extent of {node.name}")
         outer = dict(self.scope)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
         self.body(node.body, text.body)

@@ -24,6 +24,7 @@ ATOMICS = {
     "atomicAdd": ("sum", None), "atomicMax": ("max", None), "atomicMin": ("min", None),
     "atomic_add": ("sum", "i32"), "atomic_max": ("max", "i32"), "atomic_min": ("min", "i32"),
     "atomic_add_float": ("sum", "f32"), "atomic_add_double": ("sum", "f64"),
+    "atomic_add_local_float": ("sum", "f32"), "atomic_add_local_double": ("sum", "f64"),
     "atomic_add_float2": ("sum", "f32x2"), "atomic_add_float4": ("sum", "f32x4"),
 }  # fmt: skip
 FUNCTIONS |= {"round_tf32": "tf32", "cut_off_tf32": "tf32_rz", "power_of_two": "power_of_two"}

@@ -173,7 +173,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                     yield from self.complete(node, (*path, place))
                 case Perform():
                     yield from self.perform(node, (*path, place))
-                case For(name, extent, inner):
+                case For(name, extent, inner):  # of scatters all iterations: what data pick is a term like others
                     for value in range(extent.evaluate(self.env)):
                         self.env[name] = value
                         yield from self._body(inner, (*path, place, value))
@@ -353,18 +353,19 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
     def _update(self, target, reduce, value):
         """An atomic update: one access, which other updates of the reduction may come before or behind."""
         buffer = self.home.launch.buffers[target.buffer]
-        if buffer.space != "global" or (reduce, buffer.dtype) not in ATOMIC:
+        if buffer.space not in ("global", "shared") or (reduce, buffer.dtype) not in ATOMIC:
             raise Wrong("race")
-        key = self._key("global", target, self._place(target))
-        self._note("global", key, f"atomic {reduce}")
-        if key not in self.home.memory:
+        key = self._key(buffer.space, target, self._place(target))
+        self._note(buffer.space, key, f"atomic {reduce}")
+        memory = self.shared if buffer.space == "shared" else self.home.memory
+        if key not in memory:
             raise Wrong("uninitialised")
         free = (buffer.copy_of or buffer.name) in self.home.reordered
         if not free and key in self.home.updated:
             raise Wrong("race")
         self.home.updated.add(key)
         combine = self.home.terms.bag if free else self.home.terms.of
-        self.home.memory[key] = combine(reduce, self.home.memory[key], value)
+        memory[key] = combine(reduce, memory[key], value)
 
     def _key(self, space, access, place):
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""

@@ -14,7 +14,7 @@ from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
-from tilegen.ir.affine import const
+from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead
 from tilegen.lowering.launch_nodes import LaunchNode
@@ -40,6 +40,7 @@ from tilegen.lowering.program import (
     names_in,
 )
 from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.scatters import scattered
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
@@ -202,12 +203,22 @@ class Body:
     def _for(self, loop: For) -> list[str]:
         name = self._writer.names[loop.name]
         lines = [f"// {note}" for note in self.fresh_notes(loop.step)]
+        if loop.kind == "scatter":
+            return lines + self._scatter(loop, name)
         # PoCL computes wrong results for some loops that it is told to unroll.
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
         block = self._block(head, loop.body)
         return lines + block if block else []
+
+    def _scatter(self, loop: For, name: str) -> list[str]:
+        """The iteration that the data pick, if the loop has it."""
+        place, body = scattered(loop)
+        at, w = var(loop.name), self._writer
+        integer = w.dialect.types["i64"] if place.dtype == "i64" else self._integer
+        block = self._block(f"if ({w.test((Condition(at), Condition(loop.extent - 1 - at)))})", body)
+        return ["{", f"const {integer} {name} = {w.value(place, -1)};", *block, "}"]
 
     def _function(self, node: Function) -> list[str]:
         names = [f"{self._integer} {self._writer.names[name]}" for name in node.parameters]
@@ -315,10 +326,11 @@ class Body:
 
     def _atomic(self, stmt: Stmt) -> str:
         """The word for an update in one access, which the language or a helper has."""
-        word = "add" if stmt.reduce == "sum" else stmt.reduce
+        word = "add" if stmt.reduce == "sum" else str(stmt.reduce)
         if self._writer.dialect is CUDA:
-            return f"atomic{str(word).title()}"
-        dtype = self._launch.buffers[stmt.target.buffer].dtype
+            return f"atomic{word.title()}"
+        dtype, space = (getattr(self._launch.buffers[stmt.target.buffer], what) for what in ("dtype", "space"))
+        word += "_local" if space == "shared" and dtype != "i32" else ""
         return f"atomic_{word}" if dtype == "i32" else f"atomic_{word}_{self._writer.working_type(dtype)}"
 
     def _arg(self, stmt: Stmt, target: str) -> list[str]:

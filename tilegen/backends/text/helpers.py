@@ -21,6 +21,7 @@ _FILES = {
 }
 _FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
 _ATOMS = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable"
+_DOUBLE = {"// A sum": f"{_ATOMS}\n// A sum", "float": "double", "uint": "ulong", "atomic_cmpxchg": "atom_cmpxchg"}
 # What is no function, with the words that ask for it: what begins so.
 _ASKED_FOR = {
     "#include <cuda_fp16.h>": ("__half", "__float2half(", "__double2half("),
@@ -109,8 +110,9 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
         "abs_of_int": _magnitudes({"int": "uint", "long": "ulong", "char": "uint"}),
         "int_of_float": _conversions(("int", "long", "char", "uchar")),
         "atomic_add_float": [
-            {},
-            {"// A sum": f"{_ATOMS}\n// A sum", "float": "double", "uint": "ulong", "atomic_cmpxchg": "atom_cmpxchg"},
+            {**words, **space}
+            for space in ({}, {"__global": "__local", "atomic_add": "atomic_add_local"})
+            for words in ({}, _DOUBLE)
         ],
         "round_e4m3": [
             {},
