@@ -41,6 +41,15 @@ def test_fixed_reductions_of_products():
     assert counts["reduced in lanes"] >= 3
 
 
+def test_fixed_recurrences():
+    """Along one loop or two, up or down; those that are made of themselves are refused."""
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(60), 0.0, "recurrences"))
+    assert not failures, failures[0]
+    assert not careful, careful
+    assert counts["accepted"] > 100
+    assert counts["kernels refused: circular"] >= 2
+
+
 def test_every_step_is_drawn():
     assert registry().keys() <= set(WORDS)
 

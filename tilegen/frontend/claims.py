@@ -50,7 +50,13 @@ def _by_output(decl: s.KernelDecl) -> dict[str, s.ClaimDecl]:
 
 
 def _with_equations(decl: s.KernelDecl, changed: dict[str, s.Assign]) -> s.KernelDecl:
-    """The kernel with these equations for its outputs, and without claims."""
+    """The kernel with these equations for its outputs, and without claims. SourceError where one reads that output."""
+    updated = {p.name.text for p in decl.inputs}
+    for name, equation in changed.items():
+        for node in walk(equation.value):
+            if isinstance(node, s.Subscript) and node.base.text == name and name not in updated:
+                notes = ("say it by the tensors that its equation reads",)
+                raise SourceError(f"what '{name}' is to be reads '{name}' itself", node.span, notes=notes)
     equations = tuple(changed.get(e.target.base.text, e) for e in decl.equations)
     return replace(decl, equations=equations, claims=())
 

@@ -126,23 +126,7 @@ def _build_read(scope: Scope, node: s.Subscript, fallback: s.Syntax | None) -> E
     tensor = scope.tensors[name]
     if name not in scope.readable and old_of(name) in scope.tensors:
         tensor = scope.tensors[old_of(name)]
-    elif name == scope.target:
-        raise SourceError(
-            f"'{name}' is read by its own equation, and a recurrence cannot be expressed",
-            node.span,
-            notes=(
-                "an equation defines all elements of its target at once, in no order",
-                "a running sum needs none: y[i] = sum[k <= i](x[k]), and so do prod, max and min",
-            ),
-        )
-    elif name in scope.circle - scope.readable:
-        raise SourceError(
-            f"'{scope.target}' is computed from '{name}', and '{name}' from '{scope.target}'; a recurrence cannot be "
-            "expressed",
-            node.span,
-            notes=("an equation defines all elements of its target at once, from tensors that are complete",),
-        )
-    elif name not in scope.readable:
+    elif name not in scope.readable | scope.circle:
         raise SourceError(
             f"'{name}' is read before its equation",
             node.span,

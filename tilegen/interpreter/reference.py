@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby, product
 from math import prod
 from typing import Any
 
@@ -33,7 +34,7 @@ from tilegen.interpreter.summation import SumBound, factors_of, sum_bound
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.initial import init_value
-from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op
+from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, Range
 from tilegen.ir.tolerance import PLAIN, Tolerance
 from tilegen.ir.walk import rewrite
 
@@ -94,11 +95,10 @@ def reference(
         memory[number.name] = memory_of_input(number.name, number.dtype, np.asarray(arrays[number.name]))
     judges: dict[str, tuple[Callable[[Array], Array], Array]] = {}
     with np.errstate(all="ignore"):
-        for equation in _mark_rough(kernel.equations, tolerance.approximate):
-            try:
-                _compute(equation, sizes, memory, tolerance)
-            except Undefined as bad:
-                raise _undefined_error(equation, bad) from None
+        marked = _mark_rough(kernel.equations, tolerance.approximate)
+        for shared, group in groupby(marked, lambda e: e.loops[: e.carried]):
+            _compute_along(shared, tuple(group), sizes, memory, tolerance)
+        for equation in marked:
             if equation.best is not None:
                 judges[equation.target] = _judge(equation, dict(sizes), memory), memory[equation.best].error
     return {
@@ -136,6 +136,24 @@ def _undefined_error(equation: Equation, bad: Undefined) -> InterpreterError:
     )
     error.span = equation.span
     return error
+
+
+def _compute_along(
+    shared: tuple[Range, ...],
+    equations: tuple[Equation, ...],
+    sizes: Mapping[str, int],
+    memory: Mapping[str, Memory],
+    tolerance: Tolerance,
+) -> None:
+    """Equations one behind another, in each iteration of the loops that a recurrence goes along."""
+    inner = [replace(e, loops=e.loops[e.carried :]) for e in equations]
+    for point in product(*(range(r.extent.evaluate(sizes)) for r in shared)):
+        here = {**sizes, **{r.name: at for r, at in zip(shared, point, strict=True)}}
+        for equation in inner:
+            try:
+                _compute(equation, here, memory, tolerance)
+            except Undefined as bad:
+                raise _undefined_error(equation, bad) from None
 
 
 def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory], tolerance: Tolerance) -> None:

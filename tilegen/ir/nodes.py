@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilegen.errors import Span
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine
 from tilegen.ir.beside import Beside
 from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
+from tilegen.ir.index_range import Range as Range
 from tilegen.ir.role import Role
 from tilegen.ir.shown import counted, listing
 from tilegen.ir.swizzle import Swizzle
@@ -141,19 +142,6 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Range:
-    """A loop of an equation: `name` runs over 0 <= name < extent.
-
-    `index` is the word in the text, whose value is the loop's plus `low`, in sizes and other loops of the equation.
-    """
-
-    name: str
-    extent: Affine
-    index: str
-    low: Affine = const(0)
-
-
-@dataclass(frozen=True)
 class Equation:
     """`target[index] = reduce[reduced](value)`, for every point of `loops` that satisfies `conditions`.
 
@@ -164,6 +152,9 @@ class Equation:
 
     With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
     reduces, ahead of the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
+
+    The outermost `carried` loops are those along which a recurrence goes: what is read of the target was defined in an
+    earlier iteration of these. Equations that read each other stand together, and share them.
     """
 
     target: str
@@ -178,6 +169,7 @@ class Equation:
     first: Expr | None = None
     running: str | None = None
     inclusive: bool = False
+    carried: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

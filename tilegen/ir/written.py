@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
 from tilegen.errors import Span
 from tilegen.ir.affine import var
 from tilegen.ir.initial import init_value
@@ -13,7 +17,25 @@ def tree_of(kernel: Kernel) -> Tree:
     buffers = tuple(
         Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
     )
-    return Tree(kernel, buffers, tuple(nest_of(kernel, e) for e in kernel.equations if e.running is None))
+    return Tree(kernel, buffers, tuple(_nests(kernel)))
+
+
+def _nests(kernel: Kernel) -> Iterator[Node]:
+    """One nest for each equation that reads none while it runs, and one for each recurrence."""
+    for _, group in groupby(kernel.equations, lambda e: e.loops[: e.carried] or e.target):
+        body: tuple[Node, ...] = ()
+        for equation in group:
+            body = _joined(body, (nest_of(kernel, equation),) if equation.running is None else ())
+        yield from body
+
+
+def _joined(one: tuple[Node, ...], other: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Nests in one, as far as their outermost loops are the same."""
+    match one, other:
+        case (Loop() as first,), (Loop() as second,) if first.name == second.name:
+            return (replace(first, body=_joined(first.body, second.body)),)
+        case _:
+            return (*one, *other)
 
 
 def nest_of(kernel: Kernel, equation: Equation) -> Node:

@@ -5,13 +5,14 @@ For all sizes that the kernel admits:
 - every element that an equation defines is inside its target, and no two points of the left side define the same one;
 - every read without a fallback is inside its tensor, at each point at which its value is wanted: an arm of a choice is
   wanted only where the choice takes it;
-- every element of an intermediate tensor or an output that is read has been defined by that tensor's equation. A choice
-  makes no difference to that: what is inside is read whether it is wanted or not.
+- every element of an intermediate tensor or an output that is read is one that the tensor's equation defines. A choice
+  makes no difference to that: what is inside is read whether it is wanted or not. That it is defined before is asked
+  in `recurrences`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.errors import Collected, SourceError
@@ -30,15 +31,16 @@ from tilegen.ir.nodes import (
     Kernel,
     Load,
     Op,
-    Range,
     Scalar,
     Tensor,
 )
 from tilegen.ir.walk import loads
+from tilegen.judge.equation_points import EquationPoints, mark_names, points_of
 from tilegen.judge.gathers import outside_by_data, stays_inside
+from tilegen.judge.recurrences import in_sequence
 from tilegen.poly.covering import find_uncovered
 from tilegen.poly.rows import rename
-from tilegen.poly.system import Form, Point, Row, Undecided, equal_rows, example, form, range_of, rows_of, solvable
+from tilegen.poly.system import Point, Row, Undecided, equal_rows, example, form, rows_of, solvable
 
 
 def check_equations(kernel: Kernel) -> Kernel:
@@ -47,25 +49,24 @@ def check_equations(kernel: Kernel) -> Kernel:
     A read that only the choice around it keeps inside its tensor gets 0 as a fallback, which is never taken: reads are
     made at all points then.
     """
-    done: dict[str, Equation] = {}
+    writers = {equation.target: equation for equation in kernel.equations}
     equations: list[Equation] = []
     collected, wrong = Collected(), set[str]()
     for equation in kernel.equations:
         if wrong.isdisjoint(load.buffer for load in loads(equation.value)):  # what is said of others may come of these
             wrong.add(equation.target)
             with collected:
-                equations.append(_checked(kernel, equation, done))
+                equations.append(_checked(kernel, equation, writers))
                 wrong.remove(equation.target)
         else:
             wrong.add(equation.target)
-        done[equation.target] = equation
     collected.raise_any()
-    return replace(kernel, equations=tuple(equations))
+    return in_sequence(replace(kernel, equations=tuple(equations)))
 
 
-def _checked(kernel: Kernel, equation: Equation, done: dict[str, Equation]) -> Equation:
-    """The equation, if it is well defined behind those that are `done`. Raises SourceError."""
-    check = _Check(kernel, equation, done)
+def _checked(kernel: Kernel, equation: Equation, writers: Mapping[str, Equation]) -> Equation:
+    """The equation, if it is well defined. Raises SourceError."""
+    check = _Check(kernel, equation, writers)
     try:
         check.target()
         return replace(equation, value=check.value(equation.value, ALWAYS))
@@ -79,18 +80,16 @@ def has_sizes(kernel: Kernel) -> bool:
     """True if the kernel admits some sizes: its facts hold, and no tensor is empty."""
     extents = tuple(Condition(extent - 1) for tensor in kernel.tensors for extent in tensor.shape)
     try:
-        return solvable(_points(kernel, (), extents))
+        return solvable(points_of(kernel, (), extents))
     except Undecided:
         return True  # no proof needs it
 
 
 @dataclass(frozen=True)
-class _Check:
-    """The questions about one equation; `done` are those before it, by their targets."""
+class _Check(EquationPoints):
+    """The questions about one equation; `writers` are those of all tensors."""
 
-    kernel: Kernel
-    equation: Equation
-    done: dict[str, Equation]
+    writers: Mapping[str, Equation]
 
     # -- what it defines
 
@@ -99,15 +98,15 @@ class _Check:
         tensor = self.kernel.tensor(self.equation.target)
         if defines_all(self.equation, tensor):
             return
-        left = _points(self.kernel, self.equation.loops, conditions_on_left(self.equation))
-        found = _outside(left, self.equation.index, tensor, self._name_order(self.equation.loops))
+        left = points_of(self.kernel, self.equation.loops, conditions_on_left(self.equation))
+        found = _outside(left, self.equation.index, tensor, self.name_order(self.equation.loops))
         if found is not None:
             point, dim = found
             raise SourceError(
                 f"an element outside of '{tensor.name}' is defined",
                 self.equation.span,
-                witness=f"{self._element_text(point, self.equation.loops)} defines "
-                f"{self._element(tensor, self.equation.index, point)}, and {self._extent(tensor, dim, point)}",
+                witness=f"{self.element_text(point, self.equation.loops)} defines "
+                f"{self.element(tensor, self.equation.index, point)}, and {self.extent(tensor, dim, point)}",
                 notes=("leave these points out: 'for ...' at the end, with a condition on the indices",),
             )
         self._check_once(tensor, left)
@@ -115,19 +114,19 @@ class _Check:
     def _check_once(self, tensor: Tensor, left: tuple[Row, ...]) -> None:
         loops = [r.name for r in self.equation.loops]
         index = [form(i) for i in self.equation.index]
-        names = _mark_names(left, index, loops)
+        names = mark_names(left, index, loops)
         both = left + rename(left, names) + equal_rows(index, [f.rename(names) for f in index])
         for loop in loops:
             later: Row = (False, ((names[loop], 1), (loop, -1)), -1)
-            point = example((*both, later), [*self._name_order(self.equation.loops), *names.values()])
+            point = example((*both, later), [*self.name_order(self.equation.loops), *names.values()])
             if point is not None:
                 second = point | {n: point[names[n]] for n in loops}
                 raise SourceError(
                     f"an element of '{tensor.name}' is defined twice",
                     self.equation.span,
-                    witness=f"{self._element_text(point, self.equation.loops)} and "
-                    f"{self._element_text(second, self.equation.loops)} "
-                    f"both define {self._element(tensor, self.equation.index, point)}{self._sizes_text(point)}",
+                    witness=f"{self.element_text(point, self.equation.loops)} and "
+                    f"{self.element_text(second, self.equation.loops)} "
+                    f"both define {self.element(tensor, self.equation.index, point)}{self.sizes_text(point)}",
                     notes=("an equation gives each element of its target one value; to combine several, reduce them: "
                            f"{tensor.name}[...] = sum[...](...)",),
                 )  # fmt: skip
@@ -170,7 +169,7 @@ class _Check:
         if not isinstance(then, Load) or then.fallback is None or then.fallback.value != 0:
             return None
         inside = _inside_conditions(then.index, self.kernel.tensor(then.buffer))
-        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        points = points_of(self.kernel, self.ranges, self.equation.conditions)
         for given, wanted in ((tests, inside), (inside, tests)):
             rows = points + tuple(row for c in given for row in rows_of(c))
             if any(solvable(rows + rows_of(Condition(-1 - c.value))) for c in wanted):
@@ -186,7 +185,7 @@ class _Check:
             guarded = replace(load, fallback=Const(0, load.dtype))
         elif load.fallback is not None and under != ALWAYS and not self._goes_outside(load, tensor, under):
             guarded = replace(load, fallback=Const(0, load.dtype))  # never taken, as that of a guarded read
-        if self.equation.target == memory_of(load.buffer):
+        if load.buffer == old_of(self.equation.target):
             self._check_in_place(load, tensor)
         # What an update leaves out has the value from before the call.
         if tensor.role != "input" and not any(t.name == old_of(tensor.name) for t in self.kernel.tensors):
@@ -197,7 +196,7 @@ class _Check:
         """The gather with tests of the dimensions alone that it may leave. What data decide is wanted at any point."""
         places = tuple(self.value(place, under) for place in value.index)
         ranges = (*self.equation.loops, *self.equation.reduced)
-        points = _points(self.kernel, ranges, self.equation.conditions)
+        points = points_of(self.kernel, ranges, self.equation.conditions)
         shape = self.kernel.tensor(value.buffer).shape
         tested = tuple(d for d, place in enumerate(places) if not stays_inside(place, shape[d], points))
         if value.fallback is None and tested:
@@ -209,17 +208,15 @@ class _Check:
         return any(_outside(points, load.index, tensor) is not None for points in self._wanted_points(under))
 
     def _read_outside(self, load: Load, tensor: Tensor, under: Cases) -> SourceError:
-        ranges = self._ranges
-        found = (
-            _outside(points, load.index, tensor, self._name_order(ranges)) for points in self._wanted_points(under)
-        )
+        ranges = self.ranges
+        found = (_outside(points, load.index, tensor, self.name_order(ranges)) for points in self._wanted_points(under))
         point, dim = next(one for one in found if one is not None)
         text = load.span.text if load.span else str(load)
         return SourceError(
             f"'{memory_of(tensor.name)}' is read outside its bounds",
             load.span or self.equation.span,
-            witness=f"{self._element_text(point, ranges)} reads {self._element(tensor, load.index, point)}, and "
-            f"{self._extent(tensor, dim, point)}",
+            witness=f"{self.element_text(point, ranges)} reads {self.element(tensor, load.index, point)}, and "
+            f"{self.extent(tensor, dim, point)}",
             notes=(f"say what it is there, ({text} else 0), or leave these points out by a condition on the indices",),
         )
 
@@ -228,18 +225,18 @@ class _Check:
 
         A choice does not keep a read that is inside from being made.
         """
-        writer = self.done[tensor.name]
+        writer = self.writers[tensor.name]
         if defines_all(writer, tensor):
             return
         loops = [r.name for r in writer.loops]
         index = [form(i) for i in writer.index]
-        written = _points(self.kernel, writer.loops, conditions_on_left(writer))
-        names = _mark_names(written, index, loops)
+        written = points_of(self.kernel, writer.loops, conditions_on_left(writer))
+        names = mark_names(written, index, loops)
         read = [form(i) for i in load.index]
         piece = rename(written, names) + equal_rows([f.rename(names) for f in index], read)
         inside = tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
-        order = self._name_order(self._ranges)
-        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        order = self.name_order(self.ranges)
+        points = points_of(self.kernel, self.ranges, self.equation.conditions)
         point = find_uncovered(points + inside, [points + inside + piece], order)
         if point is None:
             return
@@ -247,78 +244,39 @@ class _Check:
         raise SourceError(
             f"'{tensor.name}' is read where it has no value",
             load.span or self.equation.span,
-            witness=f"{self._element_text(point, self._ranges)} reads {self._element(tensor, load.index, point)}, "
-            f"which the equation of '{tensor.name}'{line} leaves out{self._sizes_text(point)}",
+            witness=f"{self.element_text(point, self.ranges)} reads {self.element(tensor, load.index, point)}, "
+            f"which the equation of '{tensor.name}'{line} leaves out{self.sizes_text(point)}",
             notes=("define it there, for instance by a choice, 'a if condition else b', or leave these points out",),
         )
 
     def _check_in_place(self, load: Load, tensor: Tensor) -> None:
         """The equation that updates a tensor reads, at each point, the element alone that it defines there."""
-        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        points = points_of(self.kernel, self.ranges, self.equation.conditions)
         points += tuple(row for c in _inside_conditions(load.index, tensor) for row in rows_of(c))
         for read, written in zip(load.index, self.equation.index, strict=True):
             for apart in (Condition(read - written - 1), Condition(written - read - 1)):
-                point = example(points + rows_of(apart), self._name_order(self._ranges))
+                point = example(points + rows_of(apart), self.name_order(self.ranges))
                 if point is not None:
                     target = self.kernel.tensor(self.equation.target)
                     raise SourceError(
                         f"the equation that updates '{target.name}' reads other elements than it defines",
                         load.span or self.equation.span,
-                        witness=f"{self._element_text(point, self._ranges)} defines "
-                        f"{self._element(target, self.equation.index, point)} and reads "
-                        f"{self._element(target, load.index, point)}{self._sizes_text(point)}",
+                        witness=f"{self.element_text(point, self.ranges)} defines "
+                        f"{self.element(target, self.equation.index, point)} and reads "
+                        f"{self.element(target, load.index, point)}{self.sizes_text(point)}",
                         notes=("an equation defines all its elements at once, in no order: write to another tensor, or "
                                "read what a 'var' tensor has kept of the old values",),
                     )  # fmt: skip
 
     # -- points, and how they are told
 
-    @property
-    def _ranges(self) -> tuple[Range, ...]:
-        return (*self.equation.loops, *self.equation.reduced)
-
     def _wanted_points(self, under: Cases) -> Iterator[tuple[Row, ...]]:
         """The points of the equation at which one of the cases holds, a system for each that can."""
-        points = _points(self.kernel, self._ranges, self.equation.conditions)
+        points = points_of(self.kernel, self.ranges, self.equation.conditions)
         for case in under:
             rows = points + tuple(row for c in case for row in rows_of(c))
             if solvable(rows):
                 yield rows
-
-    def _name_order(self, ranges: tuple[Range, ...]) -> list[str]:
-        return [*self.kernel.sizes, *(r.name for r in ranges)]
-
-    def _element_text(self, point: Point, ranges: tuple[Range, ...]) -> str:
-        """`C(i=3, j=0)`."""
-        known = self._complete(point)
-        values = ", ".join(f"{r.index}={known.get(r.name, 0) + r.low.evaluate(known)}" for r in ranges)
-        return f"{self.equation.target}({values})"
-
-    def _element(self, tensor: Tensor, index: tuple[Affine, ...], point: Point) -> str:
-        known = self._complete(point)
-        return f"{memory_of(tensor.name)}[{', '.join(str(i.evaluate(known)) for i in index)}]"
-
-    def _extent(self, tensor: Tensor, dim: int, point: Point) -> str:
-        extent = tensor.shape[dim].evaluate(self._complete(point))
-        return f"dimension {dim} has {extent} element{'s' * (extent != 1)}{self._sizes_text(point)}"
-
-    def _sizes_text(self, point: Point) -> str:
-        known = self._complete(point)
-        values = ", ".join(f"{size}={known[size]}" for size in self.kernel.sizes)
-        return f" ({values})" if values else ""
-
-    def _complete(self, point: Point) -> Point:
-        """The point with the names that nothing restricts."""
-        loops = {r.name: 0 for r in self._ranges}
-        return loops | dict.fromkeys(self.kernel.sizes, 1) | point
-
-
-def _points(kernel: Kernel, ranges: tuple[Range, ...], conditions: tuple[Condition, ...]) -> tuple[Row, ...]:
-    """Rows for the points of these loops at which the conditions hold, at the sizes that the kernel admits."""
-    rows: list[Row] = [(False, ((size, 1),), -1) for size in kernel.sizes]
-    rows += [row for c in (*kernel.assumptions, *conditions) for row in rows_of(c)]
-    rows += [row for r in ranges for row in range_of(r.name, r.extent)]
-    return tuple(rows)
 
 
 def _inside_conditions(index: tuple[Affine, ...], tensor: Tensor) -> tuple[Condition, ...]:
@@ -343,10 +301,3 @@ def _outside(
             assert point is not None
             return point, number // 2
     return None
-
-
-def _mark_names(rows: tuple[Row, ...], index: list[Form], loops: list[str]) -> dict[str, str]:
-    """New names for the loops of a second point, and for every division that depends on one of them."""
-    every = {name for _, terms, _ in (*rows, *(row for f in index for row in f.rows)) for name, _ in terms}
-    divisions = {name for name in every if name.startswith("(")}
-    return {name: f"{name}'" for name in (*loops, *divisions)}

@@ -48,7 +48,7 @@ def instance_words(original: Original, name: str, point: Mapping[str, int], valu
     ranges = original.ranges(name)
     loops = dict(zip([r.name for r in ranges], values, strict=True))
     known = loops | {size: max(1, point.get(size, 1)) for size in original.kernel.sizes}
-    return ", ".join(f"{r.index}={known[r.name] + r.low.evaluate(known)}" for r in ranges)
+    return ", ".join(f"{r.index}={r.value(known)}" for r in ranges)
 
 
 class Words:

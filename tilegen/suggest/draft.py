@@ -119,7 +119,8 @@ class Draft:
         heads = [f"{number.text(name)}," for name, number in used.items()]
         head = begin + _joined(heads, len(begin)).rstrip(",") + ")"
         facts = f"\n        where {', '.join(self.facts)}" if self.facts else ""
-        body = "\n".join(self.lines or ("    pass",))
+        steps = any(not line.lstrip().startswith("#") for line in self.lines)
+        body = "\n".join((*self.lines, *(() if steps else ("    pass",))))
         return f"{above}{head}{facts}:\n{body}\n"
 
 

@@ -22,6 +22,7 @@ from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.pointwise import is_pointwise, pointwise
 from tilegen.suggest.product import is_product, product
+from tilegen.suggest.recurrence import is_recurrence, recurrence
 from tilegen.suggest.rows import by_rows, is_by_rows
 from tilegen.suggest.running import is_running, running
 from tilegen.suggest.split import divide, is_divided
@@ -39,6 +40,7 @@ class Rule:
 
 
 RULES = (
+    Rule(is_recurrence, recurrence),
     Rule(is_running, running),
     Rule(is_short_product, short_product),
     Rule(is_product, product),

@@ -25,6 +25,7 @@ from tests.support.generators.atomics import atomics_recipe
 from tests.support.generators.meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
 from tests.support.generators.prefixes import runs_along, scan_recipe
 from tests.support.generators.programs import any_text, holds, points, random_sizes
+from tests.support.generators.recurrences import is_recurrence, recurrence_recipe
 from tests.support.generators.roles import roles_recipe
 from tests.support.generators.steps import any_steps, gpu_recipe, lanes_recipe, random_step, warp_recipe
 from tests.support.reader.overflow import extremes, overflow
@@ -94,6 +95,7 @@ def draw(pick, text, kernel, number=0):
     """A kernel with its sizes and inputs; and the recipe for its steps, ready to be asked."""
     recipe = pick([gpu_recipe] * 4 + [any_steps, warp_recipe, lanes_recipe] * 2 + [atomics_recipe, roles_recipe])
     recipe = scan_recipe if runs_along(text) and pick([True] * 4 + [False]) else recipe
+    recipe = recurrence_recipe if is_recurrence(kernel) else recipe
     warps = recipe is warp_recipe
     tiles = [pick([8, 8, 16, 4]), pick([8, 16, 16])] if warps else [pick([2, 3, 4, 8]), pick([2, 4, 4, 5])]
     sizes = random_sizes(pick, kernel, tiles)
@@ -128,9 +130,9 @@ def refused_kernel(text, refusal):
     return case
 
 
-def one_case(pick, number=0, *, engine=None) -> Case:
+def one_case(pick, number=0, *, engine=None, text=any_text) -> Case:
     """A whole case, the last tree on `engine` too. Raises Failure, or what breaks, where something is wrong."""
-    drawn = any_text(pick)
+    drawn = text(pick)
     kernel, refusal = build_kernel(drawn)
     if kernel is None:
         return refused_kernel(drawn, refusal)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tests.support.generators.prefixes import prefix_kernel
 from tests.support.generators.ranges import ranges_kernel
+from tests.support.generators.recurrences import recurrence_kernel
 from tests.support.generators.updates import with_scalars, with_updates
 
 INDICES = "ijkl"
@@ -37,7 +38,7 @@ def random_kernel(pick) -> RandomKernel:
 
 def any_text(pick) -> str:
     """The text of a kernel, which tilegen may have to refuse."""
-    return pick([lambda pick: random_kernel(pick).text] * 3 + [ranges_kernel])(pick)
+    return pick([lambda pick: random_kernel(pick).text] * 6 + [ranges_kernel] * 2 + [recurrence_kernel])(pick)
 
 
 def random_sizes(pick, kernel, tiles) -> dict[str, int]:

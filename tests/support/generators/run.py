@@ -13,9 +13,11 @@ import random
 import time
 import traceback
 from collections import Counter
+from functools import partial
 
 from tests.support.generators.case import one_case
 from tests.support.generators.lane_reductions import reduction_case
+from tests.support.generators.recurrences import recurrence_kernel
 from tests.support.generators.suggestions import suggestion_case
 from tests.support.generators.tensors import tensor_case
 from tests.support.workers import run_jobs, within
@@ -25,6 +27,7 @@ CASE_SECONDS, JOB_SECONDS = 60, 600  # a case has an alarm; what does not even h
 
 
 FAMILIES = {"any": one_case, "tensors": tensor_case, "reductions": reduction_case, "suggestions": suggestion_case}
+FAMILIES["recurrences"] = partial(one_case, text=recurrence_kernel)
 
 
 def chunk_of(job):

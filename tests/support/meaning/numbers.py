@@ -73,3 +73,10 @@ def wrap(value, dtype):
         return value
     low, high = extremes(dtype)
     return (value - low) % (high - low + 1) + low
+
+
+def is_affine(op, first, second, by):
+    """Whether an operation on indices and literals, of these types, is an index, which is exact."""
+    if op in (ast.Add, ast.Sub):
+        return True
+    return None in (first, second) if op is ast.Mult else op in (ast.FloorDiv, ast.Mod) and second is None and by > 0

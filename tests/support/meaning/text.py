@@ -189,3 +189,20 @@ def places(equation):
         *([(equation.target, equation.index, True)] if equation.index else []),
         *((n.value.id, items_of(n), id(n) not in unsure) for n in reads),
     ]
+
+
+def circle(kernel, target):
+    """The tensors that `target` is made of and that are made of it. Old values do not count."""
+    made = {e.target: {*names(e.value)} for e in kernel.equations if kernel.tensors[e.target].role != "updated"}
+    for middle in made:
+        for reads in made.values():
+            reads |= made[middle] if middle in reads else set()
+    return {name for name in made if name in made.get(target, ()) and target in made[name]}
+
+
+class Erroneous(Exception):
+    """The kernel has no meaning at these sizes: `kind` is "outside", "undefined", "two values" or "in place"."""
+
+    def __init__(self, kind, what):
+        super().__init__(f"{kind}: {what}")
+        self.kind = kind

@@ -2,7 +2,7 @@
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
-of other results has its terms (`regrouped`).
+of other results has its terms (`regrouped`). Each value is defined before it is read (`recurrences`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.regrouped import check_regrouped
 from tilegen.judge.derived.rounded import check_rounded
+from tilegen.judge.recurrences import check_defined_before
 from tilegen.poly.verdict import Refused
 
 
@@ -31,6 +32,7 @@ def check_derived(kernel: Kernel) -> None:
                 check_regrouped(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
+        check_defined_before(kernel)
         kernel = kernel.origin
     if kernel.derived is not None:
         raise Refused(f"kernel '{kernel.name}' is derived from none, and it is said how")
