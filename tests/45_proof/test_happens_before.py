@@ -1,13 +1,15 @@
 """Events at barriers by their numbers: what waits for what in a ring is asked of isl, and not told from its shape."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.mutants.bulk_faults import edited
 from tests.support.written import tree_from
-from tilegen.ir.affine import var
+from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
-from tilegen.ir.walk import substitute
+from tilegen.ir.walk import rewrite_accesses, substitute
 from tilegen.lowering import lower
 from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.program import For, If
@@ -50,6 +52,19 @@ def test_a_producer_waits_for_ever_where_no_slot_is_left(case, slots):
     proof = prove(tree.kernel, (later,), tree.reassociated)
     assert proof.violation is not None
     assert proof.violation.violation.sentence == "a wait at 'emptied of gemm' is for what never arrives"
+
+
+@pytest.mark.parametrize(
+    ("index", "verdict"), [(var("w"), "proved"), (1 - var("w"), "proved"), (const(1), "refused: arrivals")]
+)
+def test_groups_that_take_turns_have_each_a_buffer_of_their_own(index, verdict):
+    tree = tree_from(CASES["turns, stored"])
+    (launch,) = lower(tree)
+
+    def change(access):
+        return replace(access, index=(index, *access.index[1:])) if access.buffer == "Cs" else access
+
+    assert prove(tree.kernel, (replace(launch, body=rewrite_accesses(launch.body, change)),)).verdict == verdict
 
 
 @pytest.mark.parametrize("slots", [2, 3])

@@ -23,7 +23,6 @@ from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits, check_pitches
 from tilegen.proof.obligations import Obligation, discharge, obligations
-from tilegen.proof.turns import part_blocks
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
@@ -86,7 +85,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     inlined: list[Launch] = []
 
     def read() -> None:
-        inlined.extend(part_blocks(replace(each, body=without_calls(without_launch_waits(each)))) for each in launches)
+        inlined.extend(replace(each, body=without_calls(without_launch_waits(each))) for each in launches)
         found.append(lift(known, tuple(inlined)))
 
     first.append(discharge("text", read))

@@ -3,6 +3,7 @@
     expect_bytes(&filled[s], 4096)           filled[s, p]: phase p of barrier s has its arrival
     copy_box_2d(As[s], A_map, .., k, i)      for y < 32, x < 64: As[s, y, x] = (A[i + y, k + x] else 0)
     wait_barrier(&filled[s], p % 2)          filled[s, p]: the thread has seen the end of phase p
+    take_turn(w), pass_turn(1 - w)           turns[w], turns[1 - w]: of which iteration, the loops around say
     store_box_2d(C_map, Cs, i, j)            for y < 32, x < 64: C[j + y, i + x] = Cs[y, x]  if that is inside of C
     wait_stores_read()                       the thread has seen the end of what its stores read
 
@@ -28,9 +29,11 @@ from tilegen.lowering.bulk_nodes import (
     BulkStore,
     BulkStores,
     BulkWait,
+    PassTurn,
     Release,
     StartBarriers,
     StoresRead,
+    TakeTurn,
     box_place,
 )
 from tilegen.lowering.memory import shared_layout
@@ -91,6 +94,11 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 out += _nests(stores, launch, "bulk store")
             case BulkStore():
                 raise Refused(f"a store of '{node.source.buffer}' is in no group, and nobody can wait for it")
+            case TakeTurn(group, threads) | PassTurn(group, threads):
+                if not ring or not ring.turn or threads != ring.threads_of_turn:
+                    raise Refused("turns are taken by another number of threads than two groups have")
+                kind: Kind = "take" if isinstance(node, TakeTurn) else "pass"
+                out.append(Special("turns", Access(barrier_of("turns", launch), (group,)), Const(0, "i64"), kind=kind))
             case StoresRead():
                 out.append(Special(STORES.name, Access(STORES.name, ()), Const(0, "i64"), kind="read by stores"))
             case BulkWait(barrier, phase, buffers):
@@ -224,12 +232,12 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_event(stmt: Stmt) -> bool:
     """True for what is said at a barrier, and of stores."""
-    return kind_of(stmt) in ("arrival", "release", "wait", "read by stores")
+    return kind_of(stmt) in ("arrival", "release", "wait", "pass", "take", "read by stores")
 
 
 def is_wait(node: object) -> bool:
-    """True for a wait at a barrier, or for stores."""
-    return kind_of(node) in ("wait", "read by stores")
+    """True for a wait at a barrier, for a turn, or for stores."""
+    return kind_of(node) in ("wait", "take", "read by stores")
 
 
 def fills_ring(node: Spmd) -> bool:

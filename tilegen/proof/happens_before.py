@@ -13,7 +13,9 @@ Theorem: the threads of a block compute what the one program does, and none wait
 - overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, and whoever copies to the
   slot for n + S has waited for that; without roles barriers of the block see to it (`barriers`);
 - writes: of two copies to one place the first is for a lower number at the same barrier; nothing else writes there;
-- ends: somebody waits for whatever copies arrive at.
+- ends: somebody waits for whatever copies arrive at;
+- turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
+  have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it.
 
 A thread knows that an event has happened which it has waited for; or of which somebody knew who then arrived at another
 one that it has waited for. One thing comes before another if a barrier stands between them, or if the thread of the
@@ -23,23 +25,26 @@ Why: the one program has an order in which all can run: the first wait in it tha
 arrivals before it. In any other order each wait lets through no more than there, since of one barrier no later phase
 can end before all have seen this one; what is known so is the order of each two accesses to one element.
 
-Every wait is needed: without it, something would be read or overwritten too early.
+Every wait is needed: without it, something would be read or overwritten too early. But turns are what a schedule asks
+for, and where groups know enough without them they are for speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 
-from tilegen.ir.affine import Affine, affine, var
-from tilegen.ir.nodes import THREAD_KINDS, Condition
+from tilegen.ir.affine import affine, const, var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import Condition
 from tilegen.judge.cross_thread import ways_later
-from tilegen.poly.instances import Placed, Projection, Use
-from tilegen.poly.rows import Rows, rename
-from tilegen.poly.system import Form, range_of, rows_of, solvable
+from tilegen.poly.instances import Placed, Use
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import Form, form, range_of, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers, Meeting
-from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
+from tilegen.proof.kinds import COPIES, kind_of
+from tilegen.proof.knowledge import Knowledge
 from tilegen.proof.moments import (
     Moment,
     carried_ways_ahead,
@@ -51,13 +56,22 @@ from tilegen.proof.moments import (
     rows_of_same_thread,
     ways_ahead,
 )
-from tilegen.proof.numbers import Event, Numbers
+from tilegen.proof.numbers import Event, is_turn
 from tilegen.proof.roles import Ring
 
 
 def check_events(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
     """Refused where one of these does not hold of a program with what is said at barriers; `rings` are by launch."""
     protocol = _Protocol(walls, rings)
+    for turn in (*protocol.passes, *protocol.takes):
+        protocol.check_turn(turn)
+        protocol.check_order(turn)
+    for arrival in protocol.passes:
+        protocol.check_end(arrival)
+    for wait in protocol.takes:
+        protocol.check_progress(wait)
+    if protocol.takes:
+        protocol.check_apart()
     for arrival in protocol.arrivals:
         protocol.check_slot(arrival)
         protocol.check_order(arrival)
@@ -86,55 +100,8 @@ def meetings_of_waits(walls: CertainBarriers, rings: Mapping[int, Ring]) -> Iter
     return chain.from_iterable(protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in rings)
 
 
-class _Protocol:
-    """What is said at the barriers of a program."""
-
-    def __init__(self, walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
-        self.walls, self.rings = walls, rings
-        self.program: Projection = walls.program
-        self.releases = leaves_of_kind(self.program, "release")
-        self.arrivals = leaves_of_kind(self.program, "arrival") + self.releases
-        self.waits = leaves_of_kind(self.program, "wait")
-        self.copies = [p for kind in COPIES for p in leaves_of_kind(self.program, kind)]
-        self.numbers = Numbers(self.program, rings)
-
-    def _at_barrier(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
-        """Those of the events that are at the same array of barriers."""
-        name = other.leaf.stmt.target.buffer
-        return [p for p in events if p.leaf.stmt.target.buffer == name and p.places[0] == other.places[0]]
-
-    # -- who knows what
-
-    def _knowing(
-        self, here: Moment, event: Event, later: Event, waits: Sequence[Placed], barrier: Placed
-    ) -> Iterator[Rows]:
-        """Pieces where the thread of `here` knows that the event at the barrier has happened. It, and one that is
-        `later`, are those at other barriers that it may know this from."""
-        for _, rows in self._seen(here, event, self._at_barrier(waits, barrier), "'"):
-            yield rows
-        for told, rows in self._told(here, (event, later), waits, barrier):
-            for _, known in self._seen(told, event, self._at_barrier(waits, barrier), "'''"):
-                yield rows + known
-
-    def _seen(self, here: Moment, event: Event, waits: Sequence[Placed], mark: str) -> Iterator[tuple[Moment, Rows]]:
-        """(a wait for the event by the thread of `here` before that, rows for it)."""
-        for wait in waits:
-            seen = Moment(wait, mark)
-            for equal in self.numbers.is_at(seen, event):
-                for way in ways_ahead(seen, here):
-                    yield seen, seen.rows + way + equal + rows_of_same_thread(seen, here)
-
-    def _told(
-        self, here: Moment, events: Sequence[Event], waits: Sequence[Placed], barrier: Placed
-    ) -> Iterator[tuple[Moment, Rows]]:
-        """(an arrival at another barrier that the thread of `here` has waited for, rows for both)."""
-        name = barrier.leaf.stmt.target.buffer
-        for event in events:
-            for seen, rows in self._seen(here, event, [w for w in waits if w.leaf.stmt.target.buffer != name], "'"):
-                for arrival in self._at_barrier(self.arrivals, seen.placed):
-                    told = Moment(arrival, "''")
-                    for equal in self.numbers.is_at(told, event):
-                        yield told, rows + told.rows + equal
+class _Protocol(Knowledge):
+    """The questions, one by one."""
 
     # -- the arrivals
 
@@ -154,18 +121,51 @@ class _Protocol:
         if self.numbers.lag(arrival):
             raise Refused(f"a thread arrives at '{name}' for a phase before the first one")
         number = here.form(self.numbers.number(arrival))
-        for other in self._at_barrier(self.arrivals, arrival):
+        for other in self.at_barrier((*self.arrivals, *self.passes, *self.takes), arrival):
             before = Moment(other, "'")
-            rise = before.form(self.numbers.number(other)).minus(number).nonnegative()
+            rise = before.form(self.numbers.number(other)).minus(number)
+            again = rise.zero() + rows_of_same_thread(before, here) if is_turn(arrival) else rise.nonnegative()
             for loop, way in carried_ways_ahead(before, here):
                 if loop not in self.numbers.runs(arrival):
                     sentence = f"phases of '{name}' are not counted in the order in which they are filled"
-                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + rise)
+                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + again)
         sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
         event = self.numbers.event(here)
         for before_this, rows, names in self.numbers.before(here, event):
-            pieces = self._knowing(here, before_this, event, self.waits, arrival)
+            pieces = self.knowing(here, before_this, event, (*self.waits, *self.takes), arrival)
             refuse_uncovered(self.program, sentence, here, here.rows + rows, pieces, names)
+
+    def check_turn(self, turn: Placed) -> None:
+        """Those of a group take its turn, all at once; others pass it."""
+        here, ring, (group,) = Moment(turn), self.rings[turn.places[0]], turn.leaf.stmt.target.index
+        self.check_consumers(turn)
+        off = group - ring.group if turn in self.takes else group + ring.group - 1
+        for contrary in (off - 1, -1 - off):
+            sentence = "a turn is taken by others than those whose it is, or passed by these"
+            refuse_possible(self.program, sentence, here, here.rows + rows_of(Condition(contrary)))
+        who, all_ = self.consumers(turn)
+        same, threads = Moment(turn, "'"), self.threads(turn.places[0])
+        at_once = tuple((True, ((same.names.get(n, n), 1), (n, -1)), 0) for n in same.names if n not in threads)
+        wanted = here.rows + all_ + self.of_group(turn, here.form(ring.group), who)
+        pieces = (same.rows + at_once + self.is_thread(same, who),)
+        refuse_uncovered(self.program, "some of a group take a turn or pass it", here, wanted, pieces, who.values())
+
+    def check_apart(self) -> None:
+        """Groups that take turns have nothing in common but slots."""
+        for one, two in product(self.program.leaves, repeat=2):
+            ring = self.rings.get(one.places[0])
+            if not ring or not ring.turn or one.places[0] != two.places[0]:
+                continue
+            here, there = Moment(one), Moment(two, "'")
+            other = there.form(ring.group).minus(here.form(ring.group), 1).nonnegative()
+            for a, b in product(one.leaf.uses, two.leaf.uses):
+                space = self.program.buffers[a.buffer].space
+                if memory_of(a.buffer) != memory_of(b.buffer) or not (a.writes or b.writes):
+                    continue
+                if space == "global" or (space == "shared" and a.buffer not in ring.buffers):
+                    both = here.rows + there.rows + other + rows_of_same_place(here, a, there, b)
+                    sentence = f"groups that take turns meet in '{a.buffer}', and wait for their own threads alone"
+                    refuse_possible(self.program, sentence, here, both)
 
     def check_consumers(self, release: Placed) -> None:
         """Nobody says that he has read who is no consumer."""
@@ -176,7 +176,7 @@ class _Protocol:
     def check_end(self, arrival: Placed) -> None:
         """Somebody waits for it."""
         here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
-        waits = [Moment(wait, "'") for wait in self._at_barrier(self.waits, arrival)]
+        waits = [Moment(wait, "'") for wait in self.at_barrier((*self.waits, *self.takes), arrival)]
         pieces = (seen.rows + equal for seen in waits for equal in self.numbers.is_at(seen, self.numbers.event(here)))
         refuse_uncovered(self.program, f"nobody waits for what arrives at '{name}'", here, here.rows, pieces)
 
@@ -185,31 +185,24 @@ class _Protocol:
     def check_progress(self, wait: Placed) -> None:
         """Who is to arrive does so before it."""
         here, name = Moment(wait), wait.leaf.stmt.target.buffer
-        event, arrivals = self.numbers.event(here), self._at_barrier(self.arrivals, wait)
+        event, arrivals = self.numbers.event(here), self.at_barrier((*self.arrivals, *self.passes), wait)
         sentence = f"a wait at '{name}' is for what never arrives"
-        all_: Rows = ()
-        axes = self._threads(wait.places[0])
-        who = {name: f"{name}!" for name in axes} if any(each in self.releases for each in arrivals) else {}
-        if who:
-            consumes = self.rings[wait.places[0]].consumes
-            all_ = tuple(row for name, extent in axes.items() for row in range_of(name, extent)) + rows_of(consumes)
+        by_all = is_turn(wait) or any(each in self.releases for each in arrivals)
+        who, all_ = self.consumers(wait) if by_all else ({}, ())
         mine: Iterable[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
         if event.back:
             mine = self.numbers.before(here, Event(event.point))
         for needed, rows, names in mine:
             pieces = (
-                before.rows + way + equal + self._is_thread(before, who)
+                before.rows + way + equal + self.is_thread(before, who)
                 for arrival in arrivals
                 for before in (Moment(arrival, "'"),)
                 for equal in self.numbers.is_at(before, needed)
                 for way in ways_ahead(before, here)
             )
-            wanted = here.rows + rows + rename(all_, who)
+            whose = form(const(1)).minus(needed.point[-1]) if is_turn(wait) else needed.point[-2:][0]
+            wanted = here.rows + rows + all_ + self.of_group(wait, whose, who)
             refuse_uncovered(self.program, sentence, here, wanted, pieces, (*names, *who.values()))
-
-    def _is_thread(self, moment: Moment, who: Mapping[str, str]) -> Rows:
-        pairs = [(moment.names[name], other) for name, other in who.items() if name in moment.names]
-        return tuple((True, ((one, 1), (other, -1)), 0) for one, other in pairs)
 
     def check_parity(self, wait: Placed) -> None:
         """The parity says which phase it is."""
@@ -217,9 +210,9 @@ class _Protocol:
         event = self.numbers.event(here)
         sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
         for before, rows, names in self.numbers.before(here, event):
-            pieces = self._knowing(here, before, event, self.waits, wait)
+            pieces = self.knowing(here, before, event, self.waits, wait)
             refuse_uncovered(self.program, sentence, here, here.rows + rows, pieces, names)
-        for arrival in self._at_barrier(self.arrivals, wait):
+        for arrival in self.at_barrier(self.arrivals, wait):
             self._check_seen_first(wait, arrival)
 
     def _check_seen_first(self, wait: Placed, arrival: Placed) -> None:
@@ -241,14 +234,14 @@ class _Protocol:
                     alone = (rows_of_same_thread(early, here),)
                     pieces = (
                         seen + behind + rows_of_same_thread(told, early)
-                        for told, seen in self._told(here, (event, self.numbers.event(here)), self.waits, wait)
+                        for told, seen in self.told(here, (event, self.numbers.event(here)), self.waits, wait)
                         for behind in ways_ahead(early, told)
                     )
                     refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))
 
     def meetings(self, wait: Placed) -> Iterator[Meeting]:
         """A wait, and a later arrival for another phase of its barrier: as if it read what the copies overwrite."""
-        for arrival in self._at_barrier(self.arrivals, wait):
+        for arrival in self.at_barrier(self.arrivals, wait):
             copy = next((p for p in self.copies if p.number > arrival.number), arrival)
             for way in ways_later(wait, arrival):
                 between = self.walls.barriers_between(wait, arrival, way[0])
@@ -312,8 +305,8 @@ class _Protocol:
             place = rows_of_same_place(there, write, here, use)
             for way in ways_ahead(there, here):
                 wanted = here.rows + there.rows + place + life + way + anybody
-                mine = self._at_barrier(waits, self._arrival_of(copy))
-                seen = (rows for _, rows in self._seen(here, event, mine, "''"))
+                mine = self.at_barrier(waits, self._arrival_of(copy))
+                seen = (rows for _, rows in self.seen(here, event, mine, "''"))
                 sentence = f"'{write.buffer}' may be read before it has arrived"
                 refuse_uncovered(self.program, sentence, here, wanted, seen, [*there.loops, *axes])
 
@@ -321,9 +314,9 @@ class _Protocol:
         """Whoever copies to a slot of a ring has waited until all have read what it had."""
         here, name = Moment(copy), copy.leaf.stmt.target.buffer
         releases = [p for p in self.releases if p.places[0] == copy.places[0]]
-        mine = self._at_barrier(waits, releases[0]) if releases else []
+        mine = self.at_barrier(waits, releases[0]) if releases else []
         for event, rows, names in self.numbers.before(here, Event(self.numbers.point(here, var(ring.loop)))):
-            seen = (known for _, known in self._seen(here, event, mine, "'"))
+            seen = (known for _, known in self.seen(here, event, mine, "'"))
             sentence = f"'{name}' may be overwritten before it has been read"
             refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
 
@@ -353,14 +346,8 @@ class _Protocol:
 
     def _anybody(self, read: Placed) -> tuple[Rows, tuple[str, ...]]:
         """Rows for the threads that do what is outside of their loops, and the names of their axes."""
-        axes = {n: e for n, e in self._threads(read.places[0]).items() if n not in read.leaf.names}
+        axes = {n: e for n, e in self.threads(read.places[0]).items() if n not in read.leaf.names}
         return tuple(row for name, extent in axes.items() for row in range_of(name, extent)), (*axes,)
-
-    def _threads(self, launch: int) -> Mapping[str, Affine]:
-        """The thread loops of a launch: what is outside of one of them is done by all of its threads."""
-        leaves = [p.leaf for p in self.program.leaves if p.places[0] == launch]
-        each = [(n, k, e) for leaf in leaves for n, k, e in zip(leaf.names, leaf.kinds, leaf.extents, strict=True)]
-        return {name: extent for name, kind, extent in each if kind in THREAD_KINDS}
 
     def check_needed(self, wait: Placed) -> None:
         """Without this wait something would be read too early; but where no slot is filled again all is over."""

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
 from tilegen.ir.walk import substitute
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release, TakeTurn
+from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, PassTurn, Release, TakeTurn
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
@@ -183,6 +183,7 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
     computed: set[str] = set()
     read: set[str] = set()
     held: frozenset[str] = frozenset()
+    body = tuple(node for node in body if not all(isinstance(v, If | TakeTurn | PassTurn) for v in nodes((node,))))
     for place, (node, behind) in enumerate(zip_longest(body, body[1:])):
         match node:
             case Hold() if not waiting:
@@ -235,8 +236,6 @@ def _held_ahead(body: tuple[Spmd, ...]) -> frozenset[str]:
         match node:
             case Hold(buffers):
                 return frozenset(buffers)
-            case If(body=(TakeTurn(),), orelse=()):
-                pass
             case _:
                 break
     return frozenset()

@@ -18,6 +18,8 @@ Kind = Literal[
     "arrival",  # at a barrier, with the bytes that are expected
     "release",  # the same by each warp, of what it has read
     "wait",  # for a phase of a barrier
+    "pass",  # a turn is passed on to another group
+    "take",  # a wait for the turn of a group
     "read by stores",  # a wait until bulk stores have read
 ]
 

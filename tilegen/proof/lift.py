@@ -82,9 +82,11 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, ring)
         if ring:
-            extent, (consumes, *tests) = ring.extent, substitute((ring.consumes, *ring.tests), where.values)
-            extent = extent.substitute(where.values)
-            result.rings[len(result.body)] = replace(ring, extent=extent, consumes=consumes, tests=tuple(tests))
+            consumes, extent, group, tests = substitute(
+                (ring.consumes, ring.extent, ring.group, ring.tests), where.values
+            )
+            ring = replace(ring, consumes=consumes, extent=extent, group=group, tests=tests)
+            result.rings[len(result.body)] = ring
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
@@ -99,6 +101,9 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         }
         waits = any(isinstance(v, BulkStore | StoresRead) for v in launch.inside)
         result.buffers |= {STORES.name: STORES} if waits else {}
+        if ring and ring.turn:
+            turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
+            result.buffers |= {turns.name: turns}
         body, readers = read_running(body)
         _Lift(result, launch, where, exchanges_of(body, launch, where, readers)).run(body)
     return result

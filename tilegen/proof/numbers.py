@@ -5,6 +5,9 @@ no affine terms: there an event says its number in its run, ko, or ko - S, which
 next iteration of a run has the next number, and a run goes on where the one before it has ended. So two events have one
 number if they have one place in one run; and S numbers before ko is ko - S or, if that is negative, an iteration of
 an earlier run, no further than that from its end.
+
+Turns have no numbers in the text. Each group takes one in each iteration of the loops around the runs of all groups: it
+is the turn of this group and of this iteration.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from tilegen.poly.instances import Placed, Projection, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.kinds import kind_of
 from tilegen.proof.moments import Moment, refuse_possible
 from tilegen.proof.roles import Ring
 
@@ -36,6 +40,11 @@ class Event:
     also: tuple[Event, ...] = ()
 
 
+def is_turn(placed: Placed) -> bool:
+    """True for what takes a turn, or passes it on."""
+    return kind_of(placed.leaf.stmt) in ("pass", "take")
+
+
 class Numbers:
     """The numbers of what is said at barriers of a program; `rings` are by launch."""
 
@@ -46,23 +55,25 @@ class Numbers:
     def runs(self, placed: Placed) -> tuple[str, ...]:
         """The loops in whose iterations numbers begin anew."""
         ring = self.rings.get(placed.places[0])
-        return ring.runs if ring else ()
+        return (ring.runs[:-1] if is_turn(placed) else ring.runs) if ring else ()
 
     def slots(self, placed: Placed) -> int:
         return self.program.buffers[placed.leaf.stmt.target.buffer].shape[0].const
 
     def number(self, placed: Placed) -> Affine:
-        slot, phase = placed.leaf.stmt.target.index
-        return phase * self.slots(placed) + slot
+        slot, *phase = placed.leaf.stmt.target.index  # of a turn, the group
+        return phase[0] * self.slots(placed) + slot if phase else slot
 
     def _lag(self, placed: Placed) -> int:
         """How many numbers an event of a ring may be before its run: none, or those of all slots."""
-        ring = self.rings.get(placed.places[0])
+        ring, name, turn = self.rings.get(placed.places[0]), placed.leaf.stmt.target.buffer, is_turn(placed)
         if ring is None:
             return 0
-        here, number, name = Moment(placed), self.number(placed), placed.leaf.stmt.target.buffer
-        if not {*ring.runs} <= {*placed.leaf.names} or self.slots(placed) != ring.slots:
+        if not {*self.runs(placed)} <= {*placed.leaf.names} or (self.slots(placed) != ring.slots and not turn):
             raise Refused(f"'{name}' is used outside of the runs of '{ring.loop}', or has other slots")
+        if turn:
+            return 0
+        here, number = Moment(placed), self.number(placed)
         early = here.rows + rows_of(Condition(-1 - number))
         back = self.slots(placed) if solvable(self.program.original.context + early) else 0
         for wrong in (number + back, ring.extent - 1 - number - back):
@@ -83,28 +94,32 @@ class Numbers:
 
         In an earlier run it is no further from the end than those that come between.
         """
-        ring = self.rings.get(moment.placed.places[0])
+        ring, turn, loops = self.rings.get(moment.placed.places[0]), is_turn(moment.placed), self.runs(moment.placed)
         *runs, number = event.point
         slots = ring.slots if ring else self.slots(moment.placed)
-        also = () if event.back else (Event(event.point, slots),)
+        also = () if event.back or turn else (Event(event.point, slots),)
         earlier = number.minus(Form((), 0), slots)
-        yield Event((*runs, earlier), event.back, also), earlier.nonnegative(), ()
+        if not turn:
+            yield Event((*runs, earlier), event.back, also), earlier.nonnegative(), ()
         if ring is None:
             return
-        names = {name: f"{name}^" for name in (*ring.runs, ring.loop)}
+        names = {name: f"{name}^" for name in (*loops, *(() if turn else (ring.loop,)))}
 
         def there(value: Affine) -> Form:
             plain = form(value)
             return plain.rename(with_divisions({**moment.names, **names}, (plain,), "^"))
 
         point = tuple(there(var(name)) for name in names)
-        extents = {**{name: moment.leaf.loops[name] for name in ring.runs}, ring.loop: ring.extent}
+        extents = {name: ring.extent if name == ring.loop else moment.leaf.loops[name] for name in names}
         room = (value for name, extent in extents.items() for value in (var(name), extent - 1 - var(name)))
         rows = tuple(row for value in room for row in there(value).nonnegative())
         for test in ring.tests:
             rows += there(test.value).zero() if test.equal else there(test.value).nonnegative()
-        rows += point[-1].minus(earlier).minus(there(ring.extent)).nonnegative()
-        for n in range(len(ring.runs)):
+        if turn:
+            point += (number,)
+        else:
+            rows += point[-1].minus(earlier).minus(there(ring.extent)).nonnegative()
+        for n in range(len(loops)):
             order = equal_rows(point[:n], runs[:n]) + runs[n].minus(point[n], 1).nonnegative()
             yield Event(point, event.back, also), rows + order, tuple(names.values())
 

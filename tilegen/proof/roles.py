@@ -14,6 +14,11 @@ they run are the same, in all threads of a block or cluster; so an iteration has
 one has the next number, be it of the next run. In the one program an event stands with its number in its run, `ko` in
 iteration ko and n behind the loop.
 
+Turns. Where groups of consumers take turns, the producer has one more loop, of a run for each of them, and a group w
+does its part of the run t in which it is its turn. It counts w runs of others ahead of its first one, and in each
+iteration of the loops around as many as there are groups; so it agrees with the producer on the numbers. What stands
+behind the runs of others is behind all of them in the one program, and each thread keeps its own order.
+
 A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
 makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
 not. That orders nothing wrongly: it touches slots, for which there are waits, and tensors that no thread of the launch
@@ -26,7 +31,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
@@ -35,10 +40,12 @@ from tilegen.lowering.bulk_nodes import (
     BulkCopy,
     BulkWait,
     NextSlot,
+    PassTurn,
     Release,
     RingPlace,
     SkipSlots,
     StartRing,
+    TakeTurn,
 )
 from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
 from tilegen.poly import Refused
@@ -53,8 +60,9 @@ class Ring:
         runs: the loops around it, of blocks apart.
         slots: how many there are.
         buffers: the memory that has them.
-        consumes: the test of who is a consumer; `warps` of them are, the first ones of the block.
+        consumes: the test of who is a consumer; `warps` of them use a slot.
         tests: under which it runs.
+        turn: the last one of the runs, if in its iteration n only consumers of `group` n do their part.
     """
 
     loop: str
@@ -65,6 +73,13 @@ class Ring:
     consumes: Condition
     warps: int
     tests: tuple[Condition, ...] = ()
+    turn: str = ""
+    group: Affine = Affine()
+
+    @property
+    def threads_of_turn(self) -> int:
+        """Those of one group take it, those of another one pass it."""
+        return 2 * WARP * self.warps
 
 
 def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...], Ring | None]:
@@ -72,7 +87,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     body = leave_cluster(body, launch)
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     others = [node for node in body if not _roles_of(node)]
-    if any(isinstance(node, StartRing | NextSlot | SkipSlots | Release) for node in nodes(others)):
+    if any(isinstance(n, StartRing | NextSlot | SkipSlots | Release | TakeTurn | PassTurn) for n in nodes(others)):
         raise Refused("something is released or counted, and no producer waits for that")
     if not found:
         if launch.cluster:
@@ -102,6 +117,7 @@ class _Roles:
 def _roles_of(node: Spmd) -> _Roles | None:
     match node:
         case If(one, (StartRing() as start, *consuming), (If(other, (StartRing() as same, *producing), ()),)):
+            other = (*(Condition(-1 - test.value) for test in one), *other)
             return _Roles(start, (one, other), tuple(consuming), tuple(producing)) if start == same else None
         case _:
             return None
@@ -110,8 +126,14 @@ def _roles_of(node: Spmd) -> _Roles | None:
 def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     start, consuming, producing = roles.start, roles.consuming, roles.producing
     consumers = _check_threads(*roles.tests, launch)
-    around = _headers(consuming, start.place)
-    if around != _headers(producing, start.place):
+    around, mine = _headers(producing, start.place), _headers(consuming, start.place)
+    slots, consumes, turn = start.place.slots, roles.tests[0][0], ""
+    group, groups = consumes_along(consumes), consumes.value.const + 1
+    if around != mine == (*around[:-2], *around[-1:]) and around[-2][1:] == (const(groups),):
+        turn, consumers = around[-2][0], consumers // groups
+        _check_turns(consuming, mine, group, groups)
+        consuming = tuple(node for node in consuming if not _skips(node))
+    elif around != mine:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
     threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
     threads |= {launch.cluster.rank} if launch.cluster else set()
@@ -121,9 +143,9 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     fills = frozenset(node.target.buffer for node in nodes(producing) if isinstance(node, BulkCopy))
     names = tuple(run[0] for run in runs if isinstance(run[0], str))
     tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
-    ring = Ring(str(loop), extent, names, start.place.slots, fills, roles.tests[0][0], consumers // WARP, tests)
+    ring = Ring(str(loop), extent, names, slots, fills, consumes, consumers // WARP, tests, turn, var(group))
     joined = _Parts(ring, start.place, consumers, roles.tests).merge(consuming, producing)
-    if start.place.number in names_in(walk(joined)):
+    if start.place.number in names_in(walk(joined)) or any(map(_skips, nodes(joined))):
         raise Refused(f"a place in the ring of '{loop}' is used outside of it")
     return joined, ring
 
@@ -131,15 +153,10 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
 def _check_threads(consumes: tuple[Condition, ...], produces: tuple[Condition, ...], launch: Launch) -> int:
     """How many threads are consumers: whole warps, the first ones. The producer is the one behind them."""
     consuming = consuming_threads(consumes[0], launch)
-    if (
-        len(consumes) > 1
-        or consuming % WARP
-        or produces
-        not in (
-            (Condition(launch.flat - consuming, equal=True),),
-            (Condition(var(launch.tid) - consuming, equal=True),),
-        )
-    ):
+    numbers = {launch.flat - consuming, var(launch.tid) - consuming}
+    if (launch.tid, "thread.x") in ((name, kind) for name, kind, _ in launch.coordinates):  # it is that in its row
+        numbers = {var(launch.tid)} if prod(launch.block) - consuming == launch.block[0] else set()
+    if len(consumes) > 1 or consuming % WARP or produces[1:] not in {(Condition(n, equal=True),) for n in numbers}:
         raise Refused("the producer is not the first thread behind whole warps of consumers")
     if not 0 <= launch.left_out < prod(launch.block) - consuming:
         raise Refused("more threads are left out than are idle beside the producer")
@@ -149,8 +166,7 @@ def _check_threads(consumes: tuple[Condition, ...], produces: tuple[Condition, .
 def consuming_threads(consumes: Condition, launch: Launch) -> int:
     """How many threads are consumers: those with the first coordinates along the last axis. Raises Refused."""
     axes = {name: THREAD_KINDS.index(kind) for name, kind, _ in launch.coordinates if kind in THREAD_KINDS}
-    names = consumes.value.names()
-    (name,) = names if len(names) == 1 else ("",)
+    name = consumes_along(consumes)
     first = consumes.value + var(name)
     last = max((axis for axis, size in enumerate(launch.block) if size > 1), default=0)
     known = first.is_const and 0 <= first.const < launch.block[last] - 1
@@ -159,9 +175,15 @@ def consuming_threads(consumes: Condition, launch: Launch) -> int:
     return prod(launch.block) // launch.block[last] * (first.const + 1)
 
 
+def consumes_along(consumes: Condition) -> str:
+    """The coordinate that tells consumers from others."""
+    names = consumes.value.names()
+    return min(names) if len(names) == 1 else ""
+
+
 def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any, ...]:
     """The loops and tests around the ring of a role, and its loop, which ends at the next number; nothing else does."""
-    match [node for node in role if any(isinstance(each, StartRing | NextSlot | SkipSlots) for each in nodes((node,)))]:
+    match [node for node in role if _counts([node]) and not _skips(node)]:
         case [For(name, extent, (*inner, NextSlot(at)))] if at == place and not _counts(inner):
             return ((name, extent),)
         case [For(name, extent, inner)]:
@@ -176,6 +198,44 @@ def _counts(body: list[Spmd]) -> bool:
     return any(isinstance(each, StartRing | NextSlot | SkipSlots) for each in nodes(body))
 
 
+def _skips(node: Spmd) -> bool:
+    """True for what leaves numbers to others, and does nothing else."""
+    return isinstance(node, SkipSlots) or (isinstance(node, If) and bool(node.body) and all(map(_skips, node.body)))
+
+
+def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], group: str, groups: int) -> None:
+    """Refused where a group leaves out other numbers than those of the groups whose turn it is before, and after."""
+    *runs, (_, extent) = around
+    for number in range(groups):
+        (ahead, never), *others, (before, behind) = _skipped(role, extent, {group: const(number)})
+        if (ahead + before, before + 1 + behind) != (number, groups) or any(map(any, ((0, never), *others))):
+            raise Refused(f"group {number} of '{group}' leaves out other slots than those of the groups beside it")
+    if not extent.names().isdisjoint(run[0] for run in runs):
+        raise Refused("groups that take turns have runs of different lengths")
+
+
+def _skipped(role: tuple[Spmd, ...], extent: Affine, group: dict[str, Affine]) -> list[tuple[int, int]]:
+    """How many runs of that extent are left out ahead of the ring and behind it: in each list down to the ring's."""
+    at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
+    node, ways = role[at], (role[:at], role[at + 1 :])
+    ahead, behind = (sum(_runs_left_out(each, extent, group) for each in way if _skips(each)) for way in ways)
+    inner = node.body if isinstance(node, For | If) and not isinstance(node.body[-1], NextSlot) else ()
+    return [(ahead, behind), *(_skipped(inner, extent, group) if inner else [])]
+
+
+def _runs_left_out(node: Spmd, extent: Affine, group: dict[str, Affine]) -> int:
+    if isinstance(node, If):
+        tests = substitute(node.test, group)
+        if node.orelse or not all(c.value.is_const for c in tests):
+            raise Refused("not all threads of a group leave out the same slots")
+        holds = all(c.value.const == 0 if c.equal else c.value.const >= 0 for c in tests)
+        return sum(_runs_left_out(each, extent, group) for each in node.body) if holds else 0
+    assert isinstance(node, SkipSlots)
+    if node.count != extent:
+        raise Refused(f"{node.count} slots are left out, and those of a run are {extent}")
+    return 1
+
+
 @dataclass(frozen=True)
 class _Parts:
     """What two roles do, with the tests of who consumes and who produces."""
@@ -188,6 +248,8 @@ class _Parts:
     def merge(self, consuming: tuple[Spmd, ...], producing: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         """Both lists as one, down to the loop of the ring."""
         (one, ahead, behind), (other, first, last) = self._part(consuming), self._part(producing)
+        if isinstance(other, For) and other.name == self.ring.turn:
+            return self._merge_turn(consuming, producing)
         if isinstance(one, For) and one.name == self.ring.loop:
             self._check_numbers((one.body, other.body, behind, last))
             here, there = ({self.place.number: value} for value in (var(one.name), one.extent))
@@ -200,9 +262,20 @@ class _Parts:
         ahead, behind = ((*self._of(two, 1), *self._of(one, 0)) for two, one in ((first, ahead), (last, behind)))
         return (*ahead, with_body(one, inner), *behind)
 
+    def _merge_turn(self, consuming: tuple[Spmd, ...], producing: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        """Both lists as one, where the producer has a loop of runs and each group of consumers one of these."""
+        other, first, last = self._part(producing)
+        one, ahead, behind = self._part(consuming)
+        at = next((n for n, node in enumerate(behind) if _skips(node)), len(behind))
+        is_turn = Condition(var(self.ring.turn) - self.ring.group, equal=True)
+        turn = replace(self, tests=((*self.tests[0], is_turn), self.tests[1]))
+        run = with_body(other, turn.merge((*ahead, one, *behind[:at]), other.body))
+        rest = tuple(node for node in behind[at:] if not _skips(node))
+        return (*self._of(first, 1), run, *self._of(last, 1), *self._of(rest, 0))
+
     def _part(self, role: tuple[Spmd, ...]) -> tuple[For | If, tuple[Spmd, ...], tuple[Spmd, ...]]:
         """(the node that the ring is in, what stands ahead of it and behind it)."""
-        at = next(n for n, node in enumerate(role) if _counts([node]))
+        at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
         node = role[at]
         assert isinstance(node, For | If)
         return node, role[:at], role[at + 1 :]
@@ -222,9 +295,10 @@ class _Parts:
     def _of(self, body: tuple[Spmd, ...], role: int) -> tuple[Spmd, ...]:
         """`body` as what the consumers do, or else the producer."""
         out: list[Spmd] = []
+        ring, among = self.ring, self.ring.group.names()
         for node in body:
             match node:
-                case Barrier() if role == 0 and node.threads == self.consuming and not node.group:
+                case Barrier(threads=self.consuming) if role == 0 and node.group in (among if ring.turn else ("",)):
                     out.append(replace(node, threads=0))
                 case Barrier() | Combine():
                     raise Refused("all threads of a block wait for each other, and some of them are producers")

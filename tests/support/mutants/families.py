@@ -171,10 +171,7 @@ FAMILIES = {
             "start_further": "an integer without a value ends it",
             "pass_before_the_last_wait": "its threads are not at the pace at which it matters",
         },
-        mild={
-            "staging_shared": "buffers may be exchanged",
-            "next_producer": IDLE,
-        },
+        mild={"next_producer": IDLE},
     ),
     "clusters": Family(
         _kinds(cluster_faults),

@@ -141,7 +141,7 @@ def wait_late(node, launch):
 
 
 def wait_by_some(launch):
-    return each(launch, BulkWait, lambda n: [(If((Condition(var(launch.tid), equal=True),), (n,)),)])
+    return each(launch, BulkWait, lambda n: [(If((Condition(var(launch.tid) - 1, equal=True),), (n,)),)])
 
 
 @of(BulkWait | Release)

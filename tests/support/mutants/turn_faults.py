@@ -143,16 +143,14 @@ def other_turns(launch):
 
 
 def staging_shared(launch):
-    """Both use the first copy of a buffer, or the other one's."""
-    group = _group(launch)
+    """Both use the first copy of a buffer."""
     staged = {b.name for b in launch.buffers.values() if b.space == "shared" and len(b.shape) == 3 and b.name == "Cs"}
-    for mine in (const(0), 1 - var(group)):
 
-        def change(access, mine=mine):
-            return replace(access, index=(mine, *access.index[1:])) if access.buffer in staged else access
+    def change(access):
+        return replace(access, index=(const(0), *access.index[1:])) if access.buffer in staged else access
 
-        if staged:
-            yield replace(launch, body=rewrite_accesses(launch.body, change))
+    if staged:
+        yield replace(launch, body=rewrite_accesses(launch.body, change))
 
 
 def staging_once(launch):

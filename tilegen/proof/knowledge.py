@@ -1,0 +1,101 @@
+"""Who knows of an event: a thread has waited for it, or for another one at which somebody arrived who had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import THREAD_KINDS
+from tilegen.poly.instances import Placed, Projection
+from tilegen.poly.rows import Rows, rename
+from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of
+from tilegen.proof.barriers import CertainBarriers
+from tilegen.proof.kinds import COPIES, leaves_of_kind
+from tilegen.proof.moments import Moment, rows_of_same_thread, ways_ahead
+from tilegen.proof.numbers import Event, Numbers, is_turn
+from tilegen.proof.roles import Ring
+
+
+class Knowledge:
+    """What is said at the barriers of a program; `rings` are by launch."""
+
+    def __init__(self, walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
+        self.walls, self.rings = walls, rings
+        self.program: Projection = walls.program
+        self.releases = leaves_of_kind(self.program, "release")
+        self.arrivals = leaves_of_kind(self.program, "arrival") + self.releases
+        self.waits = leaves_of_kind(self.program, "wait")
+        self.passes, self.takes = leaves_of_kind(self.program, "pass"), leaves_of_kind(self.program, "take")
+        self.copies = [p for kind in COPIES for p in leaves_of_kind(self.program, kind)]
+        self.numbers = Numbers(self.program, rings)
+
+    def at_launch(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
+        return [p for p in events if p.places[0] == other.places[0]]
+
+    def at_barrier(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
+        """Those of the events that are at the same array of barriers."""
+        name = other.leaf.stmt.target.buffer
+        return [p for p in self.at_launch(events, other) if p.leaf.stmt.target.buffer == name]
+
+    def knowing(
+        self, here: Moment, event: Event, later: Event, waits: Sequence[Placed], barrier: Placed
+    ) -> Iterator[Rows]:
+        """Pieces where the thread of `here` knows that the event at the barrier has happened. It, and one that is
+        `later`, are those at other barriers that it may know this from."""
+        for _, rows in self.seen(here, event, self.at_barrier(waits, barrier), "'"):
+            yield rows
+        for told, rows in self.told(here, (event, later), waits, barrier):
+            for _, known in self.seen(told, event, self.at_barrier(waits, barrier), "'''"):
+                yield rows + known
+
+    def seen(self, here: Moment, event: Event, waits: Sequence[Placed], mark: str) -> Iterator[tuple[Moment, Rows]]:
+        """(a wait for the event by the thread of `here` before that, rows for it)."""
+        for wait in waits:
+            seen = Moment(wait, mark)
+            for equal in self.numbers.is_at(seen, event):
+                for way in ways_ahead(seen, here):
+                    yield seen, seen.rows + way + equal + rows_of_same_thread(seen, here)
+
+    def told(
+        self, here: Moment, events: Sequence[Event], waits: Sequence[Placed], barrier: Placed
+    ) -> Iterator[tuple[Moment, Rows]]:
+        """(an arrival at another barrier that the thread of `here` has waited for, rows for both)."""
+        name = barrier.leaf.stmt.target.buffer
+        others = [w for w in waits if w.leaf.stmt.target.buffer != name and not is_turn(w) and not is_turn(barrier)]
+        for event in events:
+            for seen, rows in self.seen(here, event, others, "'"):
+                for arrival in self.at_barrier(self.arrivals, seen.placed):
+                    told = Moment(arrival, "''")
+                    for equal in self.numbers.is_at(told, event):
+                        yield told, rows + told.rows + equal
+            for taken in (Moment(take, "'") for take in self.at_launch(self.takes, barrier)):
+                runs = len(self.numbers.runs(taken.placed))
+                turn = self.numbers.event(taken)
+                one = equal_rows(turn.point[:runs], event.point[:runs]) + rows_of_same_thread(taken, here)
+                for passed in (Moment(each, "''") for each in self.at_launch(self.passes, barrier)):
+                    for equal in self.numbers.is_at(passed, turn):
+                        for way in ways_ahead(taken, here):
+                            yield passed, taken.rows + way + one + passed.rows + equal
+
+    # -- threads
+
+    def consumers(self, wait: Placed) -> tuple[Mapping[str, str], Rows]:
+        """Names for each consumer, and rows for that."""
+        axes = self.threads(wait.places[0])
+        who, consumes = {name: f"{name}!" for name in axes}, rows_of(self.rings[wait.places[0]].consumes)
+        return who, rename(tuple(row for name, e in axes.items() for row in range_of(name, e)) + consumes, who)
+
+    def of_group(self, placed: Placed, number: Form, who: Mapping[str, str]) -> Rows:
+        """Rows that say that a consumer is of the group of this number, where groups take turns."""
+        ring = self.rings.get(placed.places[0])
+        return form(ring.group).rename(who).minus(number).zero() if ring and ring.turn and who else ()
+
+    def is_thread(self, moment: Moment, who: Mapping[str, str]) -> Rows:
+        pairs = [(moment.names[name], other) for name, other in who.items() if name in moment.names]
+        return tuple((True, ((one, 1), (other, -1)), 0) for one, other in pairs)
+
+    def threads(self, launch: int) -> Mapping[str, Affine]:
+        """The thread loops of a launch: what is outside of one of them is done by all of its threads."""
+        leaves = [p.leaf for p in self.program.leaves if p.places[0] == launch]
+        each = [(n, k, e) for leaf in leaves for n, k, e in zip(leaf.names, leaf.kinds, leaf.extents, strict=True)]
+        return {name: extent for name, kind, extent in each if kind in THREAD_KINDS}
