@@ -6,12 +6,12 @@ import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.mutants.bulk_faults import edited
+from tests.support.mutants.kinds import is_release
 from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite_accesses, substitute
 from tilegen.lowering import lower
-from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.program import For, If
 from tilegen.proof import prove
 
@@ -20,7 +20,7 @@ def released_later(launch, by):
     """Each slot is released so many iterations later, and the last ones are behind the loop."""
 
     def change(node):
-        release = next((each for each in getattr(node, "body", ()) if isinstance(each, Release)), None)
+        release = next((each for each in getattr(node, "body", ()) if is_release(each)), None)
         if not isinstance(node, For) or release is None:
             return
         number = node.body[-1].place.number

@@ -6,14 +6,14 @@ import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.mutants.bulk_faults import edited
+from tests.support.mutants.kinds import is_release, is_start_of_copies
 from tests.support.overlapping_kernels import TWO
 from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering import lower
-from tilegen.lowering.bulk_nodes import BulkCopies, Release
-from tilegen.lowering.launch_nodes import AwaitLaunches
+from tilegen.lowering.timelines import LAUNCHES, Await
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.bulk import check_boxes
@@ -32,7 +32,7 @@ def test_a_loop_of_one_iteration_has_no_producer():
     once = CASES["ring"].replace("A: f32[M, K], B: f32[K, N]", "A: f32[M, 8], B: f32[8, N]")
     tree = tree_from(once)
     (launch,) = lower(tree)
-    assert not any(isinstance(node, Release) for node in launch.nodes)
+    assert not any(is_release(node) for node in launch.nodes)
     assert prove(tree.kernel, (launch,), tree.reassociated).verdict == "proved"
 
 
@@ -50,17 +50,17 @@ def test_a_phase_of_an_arrival_is_its_number(by):
     """It stands in no text: what it is said to be has to be how often the barrier has been filled."""
     tree = tree_from(CASES["two stages"])
     (launch,) = lower(tree)
-    later = edited(launch, lambda n: [(replace(n, phase=n.phase + by),)] if isinstance(n, BulkCopies) else [])
+    later = edited(launch, lambda n: [(replace(n, number=n.number + by),)] if is_start_of_copies(n) else [])
     assert all(prove(tree.kernel, (each,), tree.reassociated).verdict != "proved" for each in later)
 
 
 def test_each_launch_of_a_program_waits():
     tree = tree_from(TWO)
     launches = lower(tree)
-    assert [launch.body.count(AwaitLaunches()) for launch in launches] == [1, 1]
+    assert [launch.body.count(Await(LAUNCHES)) for launch in launches] == [1, 1]
     assert prove(tree.kernel, launches).verdict == "proved"
     for n, launch in enumerate(launches):
-        bare = replace(launch, body=tuple(node for node in launch.body if node != AwaitLaunches()))
+        bare = replace(launch, body=tuple(node for node in launch.body if node != Await(LAUNCHES)))
         assert prove(tree.kernel, (*launches[:n], bare, *launches[n + 1 :])).verdict == "refused: text"
 
 

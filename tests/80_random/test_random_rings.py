@@ -7,12 +7,12 @@ import random
 
 import pytest
 
+from tests.support.mutants.kinds import is_release
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
-from tilegen.lowering.bulk_nodes import Release
 from tilegen.proof import prove
 
 CASES = 20
@@ -108,7 +108,7 @@ def test_a_random_ring(number, text):
     sizes = {"M": 4 * rng.randrange(1, 6), "N": 4 * rng.randrange(1, 10), "K": 4 * rng.randrange(1, 12)}
     for version in ({}, {"whole": True}, {"wide": True}):
         launches = lower(tree, **version)
-        assert any(isinstance(node, Release) for node in launches[0].nodes)
+        assert any(is_release(node) for node in launches[0].nodes)
         assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
         assert difference(emit(launches), launches, "cuda") is None
     assert faults(lower(tree), tree, sizes) is None

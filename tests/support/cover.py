@@ -17,6 +17,7 @@ from tests.support.stock import cases, lower_stock, schedule_stock
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Cast, Loop, Op, Stmt
 from tilegen.ir.walk import loops, walk
+from tilegen.lowering.timelines import Arrive, Await, Box, Start
 
 STORED = Path(__file__).parents[1] / "golden" / "cover.txt"
 _WAYS = {f.name: f.default for f in fields(Loop) if f.type in ("bool", "int", "str") and f.name not in ("name", "step")}
@@ -50,6 +51,8 @@ def features(name: str, schedule: str) -> set[tuple[str, ...]]:
             match node:
                 case Affine():
                     found |= {("index", type(atom).__name__) for atom, _ in node.terms}
+                case Start(line) | Arrive(line) | Await(line) | Box(line):
+                    found.add(("timeline", type(node).__name__, line.name))
                 case Op(name=operation, dtype=dtype):
                     found.add(("operation", operation, dtype))
                 case Cast(arg=arg, dtype=dtype):

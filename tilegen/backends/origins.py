@@ -14,8 +14,8 @@ from tilegen.errors import Source, Span
 from tilegen.frontend.data import file_of
 from tilegen.ir.nodes import Access, Buffer, Loop, Stmt
 from tilegen.lowering import Launch
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkStore, BulkStores, BulkWait, Release, StoresRead
 from tilegen.lowering.program import Barrier, Declare, Flag, For, Function, If, Perform, Spmd, VectorCopy
+from tilegen.lowering.timelines import Arrive, Await, Box, Start
 from tilegen.schedule import Derivation
 
 
@@ -45,7 +45,7 @@ class _Origins:
             if parent is not None:
                 self._around[id(node)] = parent
             match node:
-                case For() | Function() | BulkCopies() | BulkStores():
+                case For() | Function() | Start():
                     self._note_parents(node.body, node)
                 case If():
                     self._note_parents((*node.body, *node.orelse), node)
@@ -67,9 +67,9 @@ class _Origins:
                 return self.of(origin)
             case Barrier(claims):
                 return self._of_buffers(claim.buffer for claim in claims)
-            case BulkWait(buffers=buffers) | Release(buffers=buffers) | StoresRead(buffers):
+            case Arrive(buffers=buffers) | Await(buffers=buffers) if buffers:
                 return self._of_buffers(buffers)
-            case BulkCopy(target=Access(buffer)) | BulkStore(source=Access(buffer)):
+            case Box(place=Access(buffer)):
                 return self._of_buffers((buffer,))
             case If() | Flag() | Function():
                 return ()

@@ -16,23 +16,6 @@ from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
 from tilegen.lab.repeated import relevant_loops
 from tilegen.lab.written_out import write_out_choices
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkStore,
-    BulkStores,
-    BulkWait,
-    MeetCluster,
-    NextSlot,
-    PassTurn,
-    Release,
-    SkipSlots,
-    StartBarriers,
-    StartRing,
-    StoresRead,
-    TakeTurn,
-)
-from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -53,6 +36,7 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.scatters import scattered
+from tilegen.lowering.timelines import STORES, Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing
 from tilegen.proof.inlining import without_calls
 
 _EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one
@@ -261,10 +245,10 @@ class _Collector:
                 self.site(Site(target.buffer, target.index, True, width, 0, (), (), tests), dtype, loops)
             case Perform():
                 self.perform(node, loops, tests)
-            case BulkCopies(body=copies) | BulkStores(body=copies):
-                self.list(copies, loops, tests)
-            case BulkCopy() | BulkStore():
-                self.bulk_copy(node, loops, tests)
+            case Start(body=started):
+                self.list(started, loops, tests)
+            case Box():
+                self.box(node, loops, tests)
             case Barrier():
                 self.barriers.append(loops)
             case Declare(start=start):
@@ -277,11 +261,9 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | BulkWait() | Release() | Hold():
+            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | Arrive() | Await() | Hold():
                 pass
-            case Begin() | Complete() | NextSlot() | StoresRead() | MeetCluster() | RegisterBudget() | SkipSlots():
-                pass
-            case TakeTurn() | PassTurn() | LetNextBegin() | AwaitLaunches():
+            case Begin() | Complete() | NextSlot() | RegisterBudget():
                 pass
             case _:
                 raise TypeError(node)
@@ -336,9 +318,8 @@ class _Collector:
                 self.site(row, layout.operand.dtype, loops)
         self.warp_work.append(WarpWork(node.instruction, held, loops, tests, self.of_blocks))
 
-    def bulk_copy(self, node: BulkCopy | BulkStore, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+    def box(self, node: Box, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """The rows of a box: what the hardware reads or writes of global memory, and no thread of the block does."""
-        stores = isinstance(node, BulkStore)
         each = next(m for m in self.launch.maps if m.name == node.map)
         tensor = self.launch.buffers[each.buffer]
         index = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
@@ -347,7 +328,11 @@ class _Collector:
                 row = For(f"{each.name}.row{number}", const(each.box[number]), ())
                 index[dim], loops = index[dim] + var(row.name), (*loops, row)
         place = tuple(index[d] for d in sorted(index))
-        self.site(Site(tensor.name, place, stores, each.box[0], 0, (), (), tests, by=each.name), each.dtype, loops)
+        self.site(
+            Site(tensor.name, place, node.line == STORES, each.box[0], 0, (), (), tests, by=each.name),
+            each.dtype,
+            loops,
+        )
 
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """What is read for a value: loads, and gathers with the loads of their indices."""

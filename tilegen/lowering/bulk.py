@@ -23,13 +23,13 @@ from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.bulk_loops import body_at, is_store
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, Release
 from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Cluster
 from tilegen.lowering.pipeline import Pipe, begins
 from tilegen.lowering.program import For, If, Spmd, with_body
+from tilegen.lowering.timelines import EMPTIED, FILLED, Arrive, Await, Box, Start, is_await
 
 Slot = tuple[Path, int]
 
@@ -87,7 +87,7 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
         waits = _pipelined_waits(node, mine, pipe) if pipe else _plain_waits(node, mine)
         for slot, tile, test in waits:
             phase = _phase(mine[0], tile, pipe, stages)
-            wait = BulkWait(Access(name, (tile % stages if pipe else const(0),)), phase, names)
+            wait = Await(FILLED, Access(name, (tile % stages if pipe else const(0),)), phase, names)
             found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
     ring = next((run for run in runs if run.around[-1].specialized), None)
     if ring:
@@ -113,14 +113,16 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -
     warps, cluster = block.consuming // WARP, found.cluster
     arrivals = warps * cluster.blocks if cluster else warps
     emptied = Access(found.add_barriers("emptied", names, stages, arrivals, taken), (tile % stages,))
-    wait = BulkWait(emptied, tile // stages - 1, names, arrival=False)
+    wait = Await(EMPTIED, emptied, tile // stages - 1, names)
     start = found.starts[run.path, run.place]
     assert isinstance(start, If)
     found.starts[run.path, run.place] = If((block.first_producer,), (wait, *start.body))
     for slot, waits in found.waits.items():
         if slot[0] == run.path:
             found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
-    release = If((block.consumers,), (Release(emptied, tile // stages, names, cluster.mask if cluster else 0),))
+    release = If(
+        (block.consumers,), (Arrive(EMPTIED, emptied, tile // stages, names, blocks=cluster.mask if cluster else 0),)
+    )
     found.waits[run.path, len(loop.body)] = [release]
 
 
@@ -130,7 +132,7 @@ def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     for node in body:
         node = with_body(node, join_waits(node.body)) if isinstance(node, For) else node
         before = out[-1] if out else None
-        waits = isinstance(before, If) and isinstance(before.body[-1], BulkWait)
+        waits = isinstance(before, If) and is_await(before.body[-1])
         if waits and isinstance(before, If) and isinstance(node, If) and node == replace(before, body=node.body):
             out[-1] = replace(before, body=before.body + node.body)
         else:
@@ -181,7 +183,7 @@ def _add_starts(
             body.append(_copies(found, box, buffers, at))
             size = DTYPE_BYTES[buffers[box.target].dtype]
             total += prod((*box.extents, *(each.extent.const for each in box.outside))) * size
-        start = BulkCopies(at, _phase(run, tile, pipe, stages), total, tuple(body))
+        start = Start(FILLED, at, _phase(run, tile, pipe, stages), count=total, body=tuple(body))
         first = Condition(var(block.tid), equal=True)
         found.starts[run.path, run.place] = If((*run.test, first), (start,))
 
@@ -197,7 +199,7 @@ def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: A
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
     target, element = Access(box.target, place), element_of(box, tensor)
-    node: Spmd = BulkCopy(target, name, barrier, coordinates, blocks, element, box.step)
+    node: Spmd = Box(FILLED, target, name, coordinates, barrier, blocks, element, box.step)
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node

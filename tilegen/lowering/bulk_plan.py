@@ -11,13 +11,13 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.swizzle import BULK_UNIT
 from tilegen.judge import BoxCopy
-from tilegen.lowering.bulk_nodes import BulkWait, box_place
 from tilegen.lowering.conflicts import Path
 from tilegen.lowering.grid import Cluster, Need
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.pipeline import Pipe
 from tilegen.lowering.program import If, Spmd
 from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.timelines import box_place, is_await
 from tilegen.lowering.vectors import Needs
 
 Slot = tuple[Path, int]
@@ -84,7 +84,7 @@ class Bulk:
         for (path, slot), nodes in self.waits.items():
             for node in nodes:
                 test, (wait, *_) = (node.test, node.body) if isinstance(node, If) else ((), (node,))
-                if isinstance(wait, BulkWait):
+                if is_await(wait):
                     first = buffers[wait.buffers[0]]
                     index = (*wait.barrier.index, *(const(0) for _ in first.shape[1:]))
                     load = Load(first.name, index, first.dtype)

@@ -23,12 +23,12 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Loop, Node, Tree
 from tilegen.judge import BoxCopy, box_copy, first_element
 from tilegen.lowering.bulk_loops import body_at, is_store
-from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
 from tilegen.lowering.bulk_plan import Bulk, element_of
 from tilegen.lowering.conflicts import Conflict, Path
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.program import Barrier, For, If, Spmd, with_lists
+from tilegen.lowering.timelines import STORES, Await, Box, Start, is_await
 
 Slot = tuple[Path, int]
 
@@ -47,7 +47,7 @@ def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
             way = "bind(..., thread.x) gives the block threads that write it together"
             raise _no_form(box, f"'{box.target}' is stored by a bulk copy in a block of one thread", way)
         found.stored |= {box.target}
-        found.starts[path, place] = If((first,), (BulkStores((_boxes(found, box, buffers),)),))
+        found.starts[path, place] = If((first,), (Start(STORES, body=(_boxes(found, box, buffers),)),))
         found.stores.append((path, place, end, box.target))
     return found
 
@@ -73,7 +73,7 @@ def _boxes(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer]) -> Spmd:
     name = found.add_map(box, tensor)
     index, place = first_element(box)
     coordinates = tuple(index[d] for d in reversed(tensor.order))
-    node: Spmd = BulkStore(Access(box.target, place), name, coordinates, element_of(box, tensor))
+    node: Spmd = Box(STORES, Access(box.target, place), name, coordinates, element=element_of(box, tensor))
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node
@@ -105,7 +105,7 @@ def add_store_waits(
             chosen.setdefault(end, []).append(name)
     first = Condition(var(block.tid), equal=True)
     for slot, names in chosen.items():
-        found.ahead.setdefault(slot, []).append(If((first,), (StoresRead(tuple(dict.fromkeys(names))),)))
+        found.ahead.setdefault(slot, []).append(If((first,), (Await(STORES, buffers=tuple(dict.fromkeys(names))),)))
 
 
 def _ahead_of_certain(
@@ -163,15 +163,19 @@ def join_stores(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 
 def _is_about_stores(node: Spmd | None) -> TypeGuard[If]:
-    return isinstance(node, If) and not node.orelse and all(isinstance(v, BulkStores | StoresRead) for v in node.body)
+    return isinstance(node, If) and not node.orelse and all(_is_start(v) or is_await(v, STORES) for v in node.body)
+
+
+def _is_start(node: Spmd | None) -> TypeGuard[Start]:
+    return isinstance(node, Start) and node.line == STORES
 
 
 def _in_one_group(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         before = out[-1] if out else None
-        if isinstance(before, BulkStores) and isinstance(node, BulkStores):
-            out[-1] = BulkStores(before.body + node.body)
+        if _is_start(before) and _is_start(node):
+            out[-1] = replace(before, body=before.body + node.body)
         else:
             out.append(node)
     return tuple(out)

@@ -11,15 +11,14 @@ from dataclasses import replace
 from itertools import takewhile
 
 from tilegen.ir.nodes import Const
-from tilegen.lowering.bulk_nodes import StartBarriers
-from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.program import Declare, Flag, Launch, Let, Spmd
+from tilegen.lowering.timelines import LAUNCHES, Arrive, Await, StartBarriers
 
 
 def with_launch_waits(launch: Launch) -> Launch:
     """`launch` as one that begins early: ahead of its wait stands set-up, which no launch before takes part in."""
     ahead = tuple(takewhile(_is_set_up, launch.body))
-    body = (LetNextBegin(), *ahead, AwaitLaunches(), *launch.body[len(ahead) :])
+    body = (Arrive(LAUNCHES), *ahead, Await(LAUNCHES), *launch.body[len(ahead) :])
     return replace(launch, body=body, dependent=True)
 
 

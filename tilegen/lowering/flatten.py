@@ -11,7 +11,6 @@ from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
 from tilegen.lowering.batches import described_buffers
-from tilegen.lowering.bulk_nodes import StartBarriers
 from tilegen.lowering.bulk_plan import Bulk
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Product
@@ -19,6 +18,7 @@ from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.perform import perform
 from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
 from tilegen.lowering.substitution import substitute_integers
+from tilegen.lowering.timelines import StartBarriers
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, BulkWait, Release, StartBarriers, StoresRead
 from tilegen.lowering.program import (
     AsyncGroup,
     Barrier,
@@ -24,15 +23,14 @@ from tilegen.lowering.program import (
     with_body,
     with_lists,
 )
+from tilegen.lowering.timelines import Event, StartBarriers
 
 Tests = tuple[Condition, ...]
 # condition, conditions that hold there -> True if it is certain
 IsImplied = Callable[[Condition, Tests], bool]
 IsNever = Callable[[Condition], bool]
 Change = Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]
-_SYNCHRONIZING = (
-    Barrier | AsyncGroup | Combine | StartBarriers | BulkCopies | BulkWait | Release | BulkStores | StoresRead
-)
+_SYNCHRONIZING = Barrier | AsyncGroup | Combine | StartBarriers | Event
 
 
 def guard(

@@ -28,7 +28,6 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StartRing, StoreNode, integers_of
 from tilegen.lowering.memory import allocated
 from tilegen.lowering.program import (
     Call,
@@ -45,6 +44,7 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
+from tilegen.lowering.timelines import Start, StartRing, TimelineNode, integers_of
 from tilegen.poly import Facts
 
 Shape = tuple[Affine, ...]
@@ -240,11 +240,10 @@ class _Claims:
                 case VectorCopy():
                     self.values((node.target, node.inside), names)
                     self.offset(node.source, names, inside=node.inside is None)
-                case BulkCopies() | BulkStores():
-                    self.bulk(node, names)
-                    self.body(node.body, names, functions)
-                case _ if isinstance(node, BulkNode | StoreNode):
-                    self.bulk(node, names)
+                case _ if isinstance(node, TimelineNode):
+                    self.timeline(node, names)
+                    if isinstance(node, Start):
+                        self.body(node.body, names, functions)
                 case _:
                     pass  # a barrier, the end of a group, a variable: nothing is computed
 
@@ -255,8 +254,8 @@ class _Claims:
         # The text has its slot and the parity of its phase.
         return {node.place.number: self.loop(const(2 * node.place.slots), names)}
 
-    def bulk(self, node: BulkNode | StoreNode, names: Names) -> None:
-        """Claims for what a node of bulk copies says itself; of coordinates in a tensor the hardware takes 32 bits."""
+    def timeline(self, node: TimelineNode, names: Names) -> None:
+        """Claims for what a node says itself; of coordinates in a tensor the hardware takes 32 bits."""
         accesses, others, coordinates = integers_of(node)
         self.values(accesses, names)
         for value in others:

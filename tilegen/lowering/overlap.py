@@ -21,9 +21,9 @@ from dataclasses import replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.timelines import Arrive, Await, NextSlot
 
 
 def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
@@ -45,7 +45,7 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 def _multiplies_slots_alone(loop: For) -> bool:
     """True if the loop does nothing but products of what it waits for."""
     match loop.body:
-        case (BulkWait(buffers=buffers), Hold(), Begin(), *batch, Complete(), Release(), NextSlot()):
+        case (Await(buffers=buffers), Hold(), Begin(), *batch, Complete(), Arrive(), NextSlot()):
             performs = [node for node in nodes(batch) if isinstance(node, Perform)]
             read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
             in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
@@ -58,7 +58,7 @@ def _overlap(loop: For) -> tuple[Spmd, ...]:
     """The loop with later releases, and what is to do before it and after it."""
     wait, hold, *batch, complete, release, next_slot = loop.body
     assert isinstance(complete, Complete)
-    assert isinstance(release, Release)
+    assert isinstance(release, Arrive)
     assert isinstance(next_slot, NextSlot)
     number = next_slot.place.number
     last: Spmd = substitute(release, {number: var(number) - 1})

@@ -32,14 +32,13 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkNode, BulkStores, StoreNode
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
-from tilegen.lowering.launch_nodes import LaunchNode
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.timelines import Start, TimelineNode
 
 
 @dataclass(frozen=True)
@@ -244,8 +243,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Hold | Begin | Complete | BulkNode | StoreNode | RegisterBudget | Function | Call
-    | LaunchNode | Stmt
+    | AsyncGroup | Combine | Perform | Hold | Begin | Complete | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 
 
@@ -257,7 +255,7 @@ def nodes(body: Iterable[Spmd]) -> list[Spmd]:
     found: list[Spmd] = []
     for node in body:
         found.append(node)
-        if isinstance(node, For | Function | BulkCopies | BulkStores):
+        if isinstance(node, For | Function | Start):
             found += nodes(node.body)
         elif isinstance(node, If):
             found += nodes(node.body)

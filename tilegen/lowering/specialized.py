@@ -18,19 +18,21 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Load, Loop, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
 from tilegen.lowering.bulk_loops import bulk_nests
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkWait,
-    MeetCluster,
-    NextSlot,
-    Release,
-    RingPlace,
-    StartBarriers,
-    StartRing,
-)
 from tilegen.lowering.distribute import Block
 from tilegen.lowering.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
 from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.timelines import (
+    CLUSTER,
+    FILLED,
+    Arrive,
+    Await,
+    NextSlot,
+    RingPlace,
+    Start,
+    StartBarriers,
+    StartRing,
+    is_await,
+)
 
 
 def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
@@ -70,12 +72,12 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     if block.budgets:
         consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
         others = (RegisterBudget(block.budgets.producer, more=False), *others)
-    return (*common, If((block.consumers,), consuming, others), *([MeetCluster()] if cluster else []))
+    return (*common, If((block.consumers,), consuming, others), *([Await(CLUSTER)] if cluster else []))
 
 
 def _fills(node: Spmd) -> bool:
     """True for what the producer does: a test of it with the copies."""
-    return isinstance(node, If) and any(isinstance(each, BulkCopies) for each in node.body)
+    return isinstance(node, If) and any(isinstance(each, Start) and each.line == FILLED for each in node.body)
 
 
 def _consuming(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
@@ -116,8 +118,8 @@ def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     """`role` with slots and phases of its ring by the number of an iteration among those of all runs."""
-    ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(_is_wait, node.body)))
-    wait = next(node for node in ring.body if isinstance(node, BulkWait))
+    ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(is_await, node.body)))
+    wait = next(node for node in ring.body if is_await(node))
     (slot,) = wait.barrier.index
     ((atom, _),) = slot.terms
     assert isinstance(atom, Mod)
@@ -127,16 +129,12 @@ def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))
 
 
-def _is_wait(node: Spmd) -> bool:
-    return isinstance(node, BulkWait)
-
-
 def _at_place(value: Any, slot: Affine, number: dict[str, Affine]) -> Any:
     """An access to a slot, or the phase of an event, by the number of its iteration."""
     match value:
         case Access(index=(first, *rest)) | Load(index=(first, *rest)) if first == slot:
             return replace(value, index=(first.substitute(number), *rest))
-        case BulkWait() | BulkCopies() | Release():
-            return replace(value, phase=value.phase.substitute(number))
+        case Start() | Arrive() | Await():
+            return replace(value, number=value.number.substitute(number))
         case _:
             return value

@@ -23,22 +23,13 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
-from tilegen.lowering.bulk_nodes import (
-    BulkCopy,
-    BulkWait,
-    NextSlot,
-    PassTurn,
-    RingPlace,
-    SkipSlots,
-    StartRing,
-    TakeTurn,
-)
 from tilegen.lowering.distribute import GROUPS, Block
 from tilegen.lowering.flatten import Coordinates
 from tilegen.lowering.grid import Product
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.program import Barrier, For, If, Spmd, nodes, with_body, with_lists
 from tilegen.lowering.substitution import substitute_integers
+from tilegen.lowering.timelines import TURNS, Arrive, Await, Box, NextSlot, RingPlace, StartRing, is_await
 
 
 def take_turns(
@@ -56,10 +47,10 @@ def take_turns(
     next_slot = ring.body[-1]
     assert isinstance(next_slot, NextSlot)
     place = next_slot.place
-    slots = {node.target.buffer for node in nodes(produces.body) if isinstance(node, BulkCopy)}
+    slots = {node.place.buffer for node in nodes(produces.body) if isinstance(node, Box)}
     staged = {b.name for b in buffers if b.space == "shared"} - slots
     at = next(n for n, node in enumerate(roles.body) if isinstance(node, StartRing)) + 1
-    skip = If((_is_second(block.turns),), (SkipSlots(place, ring.extent),))
+    skip = If((_is_second(block.turns),), (NextSlot(place, ring.extent),))
     consuming = (*roles.body[:at], skip, *_in_turn(roles.body[at:], place, block))
     producing = _for_both(produces.body, block.turns)
     others = (*roles.orelse[:-1], replace(produces, body=producing))
@@ -69,7 +60,7 @@ def take_turns(
 
 def is_ring(node: Spmd) -> bool:
     """True for the loop that waits for slots."""
-    return isinstance(node, For) and any(isinstance(each, BulkWait) for each in node.body)
+    return isinstance(node, For) and any(map(is_await, node.body))
 
 
 def _is_second(group: str) -> Condition:
@@ -88,14 +79,14 @@ def _in_turn(body: tuple[Spmd, ...], place: RingPlace, block: Block) -> tuple[Sp
         )
     ring, group, threads = body[at], var(block.turns), GROUPS * block.consuming
     assert isinstance(ring, For)
-    take = (TakeTurn(group, threads),)
+    take = (Await(TURNS, group, count=threads),)
     return (
         *body[:at],
         If((_is_second(block.turns),), take),
         ring,
-        PassTurn(1 - group, threads),
+        Arrive(TURNS, 1 - group, count=threads),
         *body[at + 1 :],
-        SkipSlots(place, ring.extent),
+        NextSlot(place, ring.extent),
         If((Condition(-group),), take),
     )
 

@@ -23,29 +23,29 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load
 from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkStore,
-    BulkStores,
-    BulkWait,
-    PassTurn,
-    Release,
-    StartBarriers,
-    StoresRead,
-    TakeTurn,
-    box_place,
-)
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.program import For, If, Launch, Spmd, nodes
 from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.timelines import (
+    EMPTIED,
+    FILLED,
+    STORES,
+    TURNS,
+    Arrive,
+    Await,
+    Box,
+    Event,
+    Start,
+    StartBarriers,
+    box_place,
+)
 from tilegen.poly import Facts, Refused
 from tilegen.proof.kinds import Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.roles import Ring
 
 # What a thread has seen of its stores is said of no barrier, but of this.
-STORES = Buffer("bulk stores", "i64", (), "barrier", ())
+SEEN_STORES = Buffer("bulk stores", "i64", (), "barrier", ())
 
 
 def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tuple[Spmd, ...]:
@@ -56,7 +56,7 @@ def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tu
     """
     started: tuple[str, ...] = ()
     if body and isinstance(body[0], StartBarriers):
-        released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Release)}
+        released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Arrive) and node.line == EMPTIED}
         for name, arrivals in body[0].barriers:
             if arrivals != (ring.warps if ring and name in released else 1) or released & _barriers_of(launch):
                 raise Refused(f"'{name}' waits for another number of arrivals than there are")
@@ -77,52 +77,57 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
             case If():
                 then, orelse = (_expand(each, launch, started, ring) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
-            case BulkCopies(barrier, phase, bytes_, copies):
-                out.append(_event("arrival", barrier, phase, bytes_, started, launch))
-                if any(each.barrier != barrier for each in nodes(copies) if isinstance(each, BulkCopy)):
-                    raise Refused(f"a copy does not arrive at '{barrier.buffer}', where its bytes are expected")
-                if (found := bytes_of_copies(copies, launch)) != bytes_:
-                    raise Refused(f"'{barrier.buffer}' waits for {bytes_} bytes, and {found} arrive")
-                out += _nests(copies, launch, "bulk copy in a ring" if ring else "bulk copy")
-            case BulkCopy():
-                raise Refused(f"a copy to '{node.target.buffer}' brings bytes that nobody expects")
-            case Release(barrier, phase, buffers):
-                if not ring or {*buffers} != ring.buffers:
-                    raise Refused(f"a release at '{barrier.buffer}' names other buffers than are filled")
-                out.append(_event("release", barrier, phase, 0, started, launch))
-            case BulkStores(stores):
-                out += _nests(stores, launch, "bulk store")
-            case BulkStore():
-                raise Refused(f"a store of '{node.source.buffer}' is in no group, and nobody can wait for it")
-            case TakeTurn(group, threads) | PassTurn(group, threads):
+            case Start():
+                out += _started(node, launch, started, ring)
+            case Box():
+                raise Refused(f"nobody can wait for a bulk copy of '{node.place.buffer}', which is part of no event")
+            case Arrive(line) if line == EMPTIED:
+                if not ring or {*node.buffers} != ring.buffers:
+                    raise Refused(f"a release at '{node.barrier.buffer}' names other buffers than are filled")
+                out.append(_event("release", node, started, launch))
+            case Arrive(line, at, count=threads) | Await(line, at, count=threads) if line == TURNS:
                 if not ring or not ring.turn or threads != ring.threads_of_turn:
                     raise Refused("turns are taken by another number of threads than two groups have")
-                kind: Kind = "take" if isinstance(node, TakeTurn) else "pass"
-                out.append(Special("turns", Access(barrier_of("turns", launch), (group,)), Const(0, "i64"), kind=kind))
-            case StoresRead():
-                out.append(Special(STORES.name, Access(STORES.name, ()), Const(0, "i64"), kind="read by stores"))
-            case BulkWait(barrier, phase, buffers):
-                filled = _filled_at(barrier.buffer, launch)
-                if {*buffers} != (filled or (ring and ring.buffers)) or node.arrival != bool(filled):
-                    raise Refused(f"a wait at '{barrier.buffer}' names other buffers than arrive there")
-                out.append(_event("wait", barrier, phase, 0, started, launch))
+                assert isinstance(at, Affine)
+                turn = Access(barrier_of("turns", launch), (at,))
+                kind: Kind = "take" if isinstance(node, Await) else "pass"
+                out.append(Special("turns", turn, Const(0, "i64"), kind=kind))
+            case Await(line) if line == STORES:
+                seen = Access(SEEN_STORES.name, ())
+                out.append(Special(seen.buffer, seen, Const(0, "i64"), kind="read by stores"))
+            case Await(line) if line.has_phases:
+                filled = _filled_at(node.barrier.buffer, launch)
+                if {*node.buffers} != (filled or (ring and ring.buffers)) or (line == FILLED) != bool(filled):
+                    raise Refused(f"a wait at '{node.barrier.buffer}' names other buffers than arrive there")
+                out.append(_event("wait", node, started, launch))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _nests(body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]:
-    """The nests of copies whose bytes somebody expects, or those of stores."""
+def _started(node: Start, launch: Launch, started: frozenset[str], ring: Ring | None) -> Iterator[Spmd]:
+    """What is said at a barrier ahead of copies, and the nests of these; the nests of stores."""
+    if node.line == FILLED:
+        yield _event("arrival", node, started, launch)
+        name = node.barrier.buffer
+        if any(each.at != node.at for each in nodes(node.body) if isinstance(each, Box)):
+            raise Refused(f"a copy does not arrive at '{name}', where its bytes are expected")
+        if (found := bytes_of_copies(node.body, launch)) != node.count:
+            raise Refused(f"'{name}' waits for {node.count} bytes, and {found} arrive")
+    kind: Kind = "bulk store" if node.line == STORES else "bulk copy in a ring" if ring else "bulk copy"
+    yield from _nests(node, node.body, launch, kind)
+
+
+def _nests(start: Start, body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]:
+    """The nests of what is started."""
     for node in body:
         match node:
             case For():
-                yield replace(node, body=tuple(_nests(node.body, launch, kind)))
-            case BulkCopy() if kind != "bulk store":
-                yield _nest_of(node, launch, kind)
-            case BulkStore() if kind == "bulk store":
+                yield replace(node, body=tuple(_nests(start, node.body, launch, kind)))
+            case Box(line) if line == start.line:
                 yield _nest_of(node, launch, kind)
             case _:
-                raise Refused(f"a {type(node).__name__} is among bulk copies")
+                raise Refused(f"a {type(node).__name__} is among what is started for '{start.line.name}'")
 
 
 def barrier_of(name: str, launch: Launch) -> str:
@@ -130,11 +135,12 @@ def barrier_of(name: str, launch: Launch) -> str:
     return f"{name} of {launch.name}"
 
 
-def _event(kind: Kind, barrier: Access, phase: Affine, bytes_: int, started: frozenset[str], launch: Launch) -> Stmt:
+def _event(kind: Kind, node: Event, started: frozenset[str], launch: Launch) -> Stmt:
+    barrier = node.barrier
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
-    target = Access(barrier_of(barrier.buffer, launch), (*barrier.index, phase))
-    return Special(barrier.buffer, target, Const(bytes_, "i64"), kind=kind)
+    target = Access(barrier_of(barrier.buffer, launch), (*barrier.index, node.number))
+    return Special(barrier.buffer, target, Const(node.count, "i64"), kind=kind)
 
 
 def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
@@ -144,7 +150,7 @@ def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
         match node:
             case For(extent=extent) if extent.is_const:
                 total += extent.const * bytes_of_copies(node.body, launch)
-            case BulkCopy():
+            case Box():
                 each = _map_of(node, launch)
                 total += prod(each.box) * DTYPE_BYTES[each.dtype]
             case _:
@@ -154,25 +160,25 @@ def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
 
 def _barriers_of(launch: Launch) -> set[str]:
     """The barriers that copies arrive at."""
-    return {node.barrier.buffer for node in launch.nodes if isinstance(node, BulkCopies)}
+    return {node.barrier.buffer for node in launch.nodes if isinstance(node, Start) and node.line == FILLED}
 
 
 def _filled_at(barrier: str, launch: Launch) -> set[str]:
     """What the copies fill that arrive at a barrier."""
-    copies = (node for node in launch.nodes if isinstance(node, BulkCopy))
-    return {copy.target.buffer for copy in copies if copy.barrier.buffer == barrier}
+    copies = (node for node in launch.nodes if isinstance(node, Box) and node.line == FILLED)
+    return {copy.place.buffer for copy in copies if copy.barrier.buffer == barrier}
 
 
-def _map_of(node: BulkCopy | BulkStore, launch: Launch) -> TensorMap:
+def _map_of(node: Box, launch: Launch) -> TensorMap:
     found = next((each for each in launch.maps if each.name == node.map), None)
     if found is None:
         raise Refused(f"there is no tensor map '{node.map}'")
     return found
 
 
-def _nest_of(node: BulkCopy | BulkStore, launch: Launch, kind: Kind) -> Spmd:
+def _nest_of(node: Box, launch: Launch, kind: Kind) -> Spmd:
     """The loops over the box, with zeros for what is beyond the tensor, or nothing written there."""
-    each, first = _map_of(node, launch), place_of(node)
+    each, first = _map_of(node, launch), node.place
     tensor = next(b for b in launch.memory if b.name == each.buffer)
     target = launch.buffers[first.buffer]
     if tensor.space != "global" or target.space != "shared" or not tensor.dtype == target.dtype == each.dtype:
@@ -192,7 +198,7 @@ def _nest_of(node: BulkCopy | BulkStore, launch: Launch, kind: Kind) -> Spmd:
     index = tuple(source[d] for d in range(len(source)))
     place = _place_in(target, first.index, each.box, names)
     nest: Spmd
-    if isinstance(node, BulkStore):
+    if node.line == STORES:
         inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
         copied = Load(target.name, place, target.dtype)
         stmt = Special(tensor.name, Access(tensor.name, index), copied, element=node.element, kind=kind)
@@ -203,11 +209,6 @@ def _nest_of(node: BulkCopy | BulkStore, launch: Launch, kind: Kind) -> Spmd:
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
-
-
-def place_of(node: BulkCopy | BulkStore) -> Access:
-    """The first of the elements in shared memory."""
-    return node.source if isinstance(node, BulkStore) else node.target
 
 
 def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], names: list[str]) -> tuple[Affine, ...]:
@@ -258,10 +259,11 @@ def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:
     """How many bulk copies there are. Raises Refused where one is not as the hardware takes it, or its map is not."""
-    copies = [node for node in launch.nodes if isinstance(node, BulkCopy | BulkStore)]
+    copies = [node for node in launch.nodes if isinstance(node, Box)]
     written = {memory_of(name) for node in launch.nodes for name in written_buffers(node)}
-    stored = {memory_of(_map_of(node, launch).buffer) for node in copies if isinstance(node, BulkStore)}
-    loaded = {memory_of(_map_of(node, launch).buffer) for node in copies if isinstance(node, BulkCopy)}
+    stored, loaded = (
+        {memory_of(_map_of(node, launch).buffer) for node in copies if node.line == line} for line in (STORES, FILLED)
+    )
     for each in launch.maps:
         name = memory_of(each.buffer)
         if name in written or name in stored & loaded:
@@ -269,7 +271,7 @@ def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> 
         _check_map(each, launch, facts)
     places, _ = shared_layout(launch.buffers.values())
     for node in copies:
-        each, first = _map_of(node, launch), place_of(node)
+        each, first = _map_of(node, launch), node.place
         target = launch.buffers[first.buffer]
         _check_swizzle(each, target, places[target.name])
         size, step, place = DTYPE_BYTES[target.dtype], 1, affine(0)

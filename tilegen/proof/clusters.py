@@ -39,9 +39,9 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.hardware import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS
 from tilegen.ir.walk import rewrite, substitute
-from tilegen.lowering.bulk_nodes import BulkCopy, MeetCluster, Release, StartBarriers
 from tilegen.lowering.grid import Cluster
 from tilegen.lowering.program import For, Launch, Spmd, nodes
+from tilegen.lowering.timelines import CLUSTER, EMPTIED, Arrive, Box, StartBarriers, is_await
 from tilegen.poly import Refused
 
 
@@ -50,9 +50,9 @@ def leave_cluster(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
 
     That they run a ring equally often is left to the caller, who finds its loops.
     """
-    meetings = [n for n, node in enumerate(nodes(body)) if isinstance(node, MeetCluster)]
-    shared = [node for node in nodes(body) if isinstance(node, BulkCopy) and node.blocks]
-    releases = [node for node in nodes(body) if isinstance(node, Release)]
+    meetings = [n for n, node in enumerate(nodes(body)) if is_await(node, CLUSTER)]
+    shared = [node for node in nodes(body) if isinstance(node, Box) and node.blocks]
+    releases = [node for node in nodes(body) if isinstance(node, Arrive) and node.line == EMPTIED]
     started = [node for node in nodes(body) if isinstance(node, StartBarriers)]
     cluster = launch.cluster
     if cluster is None:
@@ -63,7 +63,7 @@ def leave_cluster(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     first, last = body[0], body[-1]
     if not isinstance(first, StartBarriers) or not first.cluster or len(started) > 1:
         raise Refused("other blocks may arrive at barriers that have not been started")
-    if not isinstance(last, MeetCluster) or len(meetings) > 1:
+    if not is_await(last, CLUSTER) or len(meetings) > 1:
         raise Refused("a block may leave before others have copied to its memory, or arrived at its barriers")
     reached = {*(each.blocks for each in shared), *(each.blocks for each in releases)}
     if not shared or reached != {cluster.mask}:
@@ -89,11 +89,11 @@ def _check_neighbours(cluster: Cluster, launch: Launch) -> None:
 def _alone(value: Any, cluster: Cluster) -> Any:
     """A shared copy as those of all shares, and a release as one to this block."""
     match value:
-        case BulkCopy(blocks=blocks) if blocks:
+        case Box(blocks=blocks) if blocks:
             share = f"{cluster.rank}.share"
             one = substitute(replace(value, blocks=0), {cluster.rank: var(share)})
             return For(share, const(cluster.blocks), (one,))
-        case Release():
+        case Arrive():
             return replace(value, blocks=0)
         case _:
             return value

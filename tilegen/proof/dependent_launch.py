@@ -22,38 +22,37 @@ compared as a list, so that no branch, loop or role can hold a wait, or let a th
 from __future__ import annotations
 
 from tilegen.ir.nodes import Const
-from tilegen.lowering.bulk_nodes import StartBarriers
-from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.program import Declare, Flag, Launch, Let, Spmd, nodes
+from tilegen.lowering.timelines import LAUNCHES, Arrive, Await, StartBarriers
 from tilegen.poly import Refused
 
 
 def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
     """The body without its part in overlapping launches. Raises Refused where it touches global memory too early, or
     where waits stand in vain."""
-    found = [node for node in nodes(launch.body) if isinstance(node, LetNextBegin | AwaitLaunches)]
+    found = [node for node in nodes(launch.body) if isinstance(node, Arrive | Await) and node.line == LAUNCHES]
     if not launch.dependent:
         if found:
             raise Refused(f"{launch.name} waits in vain: it begins when all launches before it are complete")
         return launch.body
-    if sum(isinstance(node, AwaitLaunches) for node in found) != 1:
+    if found.count(Await(LAUNCHES)) != 1:
         raise Refused(f"{launch.name} begins early, and not every thread waits once for the launches before it")
-    if sum(isinstance(node, LetNextBegin) for node in found) != 1:
+    if found.count(Arrive(LAUNCHES)) != 1:
         raise Refused(f"{launch.name} does not let the next launch begin once")
     ahead: list[Spmd] = []
     for node in launch.body:
-        if isinstance(node, AwaitLaunches):
+        if node == Await(LAUNCHES):
             break
-        if not isinstance(node, LetNextBegin) and not _is_set_up(node):
+        if node != Arrive(LAUNCHES) and not _is_set_up(node):
             message = f"{launch.name} begins early, and what stands ahead of its wait for the launches before is not"
             raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
         ahead.append(node)
     else:
         raise Refused(f"{launch.name} begins early, and only some threads wait for the launches before it")
     rest = launch.body[len(ahead) + 1 :]
-    if LetNextBegin() not in (*ahead, *rest):
+    if Arrive(LAUNCHES) not in (*ahead, *rest):
         raise Refused(f"{launch.name} lets the next launch begin on some paths alone")
-    return tuple(node for node in (*ahead, *rest) if not isinstance(node, LetNextBegin))
+    return tuple(node for node in (*ahead, *rest) if node != Arrive(LAUNCHES))
 
 
 def _is_set_up(node: Spmd) -> bool:

@@ -28,10 +28,10 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
 from tilegen.ir.walk import substitute
-from tilegen.lowering.bulk_nodes import BulkWait, NextSlot, PassTurn, Release, TakeTurn
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
 from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
+from tilegen.lowering.timelines import EMPTIED, FILLED, TURNS, Arrive, Await, NextSlot, is_event
 from tilegen.poly import Facts, Refused
 
 
@@ -183,7 +183,7 @@ def check_completed(body: tuple[Spmd, ...]) -> None:
     computed: set[str] = set()
     read: set[str] = set()
     held: frozenset[str] = frozenset()
-    body = tuple(node for node in body if not all(isinstance(v, If | TakeTurn | PassTurn) for v in nodes((node,))))
+    body = tuple(node for node in body if not all(isinstance(v, If) or is_event(v, TURNS) for v in nodes((node,))))
     for place, (node, behind) in enumerate(zip_longest(body, body[1:])):
         match node:
             case Hold() if not waiting:
@@ -251,16 +251,16 @@ def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
     """
     match loop.body:
         case (
-            BulkWait() as wait,
+            Await() as wait,
             Begin(protocol) as begin,
             *batch,
             Complete(other, earlier=True),
-            If(body=(Release() as release,), orelse=()),
+            If(body=(Arrive() as release,), orelse=()),
             NextSlot(place),
-        ):
+        ) if (wait.line, release.line) == (FILLED, EMPTIED):
             back = {place.number: var(place.number) - 1}
-            before = substitute(wait.barrier.index, back), wait.phase.substitute(back)
-            if (release.barrier.index, release.phase) != before:
+            before = substitute(wait.barrier.index, back), wait.number.substitute(back)
+            if (release.barrier.index, release.number) != before:
                 raise Refused(f"an iteration of '{loop.name}' releases what its instructions still read")
             computed, read = set[str](), set[str]()
             for node in nodes(batch):

@@ -21,14 +21,14 @@ from itertools import groupby
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute
-from tilegen.lowering.bulk_nodes import BulkStore, StoresRead
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.timelines import STORES, Await, Box
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets
-from tilegen.proof.bulk import STORES, barrier_of, expand_bulk, fills_ring, is_event, is_wait, without_events
+from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, fills_ring, is_event, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
@@ -78,7 +78,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         where = axes_of(launch, result.loops)
         check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
-        result.described |= {v.source.buffer for v in launch.inside if isinstance(v, BulkStore)}
+        result.described |= {v.place.buffer for v in launch.inside if isinstance(v, Box) and v.line == STORES}
         joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, ring)
         if ring:
@@ -99,8 +99,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
             for b in (_of_launch(b, launch, where) for b in launch.buffers.values())
             if b.space in ("global", "shared", "barrier")
         }
-        waits = any(isinstance(v, BulkStore | StoresRead) for v in launch.inside)
-        result.buffers |= {STORES.name: STORES} if waits else {}
+        stores = any(isinstance(v, Box | Await) and v.line == STORES for v in launch.inside)
+        result.buffers |= {SEEN_STORES.name: SEEN_STORES} if stores else {}
         if ring and ring.turn:
             turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
             result.buffers |= {turns.name: turns}

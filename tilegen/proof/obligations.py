@@ -34,7 +34,7 @@ from tilegen.proof.barriers import (
     check_minimal,
     check_synchronised,
 )
-from tilegen.proof.bulk import STORES, without_events
+from tilegen.proof.bulk import SEEN_STORES, without_events
 from tilegen.proof.bulk_stores import check_stores
 from tilegen.proof.happens_before import check_events, meetings_of_waits
 from tilegen.proof.roles import Ring
@@ -123,7 +123,7 @@ def obligations(
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
-    arrives = any(b.space == "barrier" and b != STORES for b in tree.buffers)
+    arrives = any(b.space == "barrier" and b != SEEN_STORES for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(tree), stops))
     checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed))),
@@ -136,7 +136,7 @@ def obligations(
         ("waits", (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (lambda: check_fenced(walls, described),) if described else ()),
         ("arrivals", (lambda: check_events(events(), rings),) if arrives else ()),
-        ("stores", (lambda: check_stores(events()),) if STORES in tree.buffers else ()),
+        ("stores", (lambda: check_stores(events()),) if SEEN_STORES in tree.buffers else ()),
     )
     found: list[Obligation] = []
     for name, parts in ((name, parts) for name, parts in checks if parts):

@@ -35,19 +35,21 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkWait,
-    NextSlot,
-    PassTurn,
-    Release,
-    RingPlace,
-    SkipSlots,
-    StartRing,
-    TakeTurn,
-)
 from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
+from tilegen.lowering.timelines import (
+    EMPTIED,
+    FILLED,
+    ONE,
+    TURNS,
+    Arrive,
+    Await,
+    Box,
+    NextSlot,
+    RingPlace,
+    Start,
+    StartRing,
+    is_event,
+)
 from tilegen.poly import Refused
 from tilegen.proof.clusters import leave_cluster
 
@@ -87,7 +89,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     body = leave_cluster(body, launch)
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     others = [node for node in body if not _roles_of(node)]
-    if any(isinstance(n, StartRing | NextSlot | SkipSlots | Release | TakeTurn | PassTurn) for n in nodes(others)):
+    if any(isinstance(n, StartRing | NextSlot) or is_event(n, EMPTIED, TURNS) for n in nodes(others)):
         raise Refused("something is released or counted, and no producer waits for that")
     if not found:
         if launch.cluster:
@@ -131,7 +133,7 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     group, groups = consumes_along(consumes), consumes.value.const + 1
     if around != mine == (*around[:-2], *around[-1:]) and around[-2][1:] == (const(groups),):
         turn, consumers = around[-2][0], consumers // groups
-        _check_turns(consuming, mine, group, groups)
+        _check_turns(consuming, mine, start.place, group, groups)
         consuming = tuple(node for node in consuming if not _skips(node))
     elif around != mine:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
@@ -140,7 +142,7 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     *runs, (loop, extent) = around
     if names_in(walk(around)) & threads:
         raise Refused(f"how often '{loop}' runs is not the same for all threads of a block or cluster")
-    fills = frozenset(node.target.buffer for node in nodes(producing) if isinstance(node, BulkCopy))
+    fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line == FILLED)
     names = tuple(run[0] for run in runs if isinstance(run[0], str))
     tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
     ring = Ring(str(loop), extent, names, slots, fills, consumes, consumers // WARP, tests, turn, var(group))
@@ -184,7 +186,7 @@ def consumes_along(consumes: Condition) -> str:
 def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any, ...]:
     """The loops and tests around the ring of a role, and its loop, which ends at the next number; nothing else does."""
     match [node for node in role if _counts([node]) and not _skips(node)]:
-        case [For(name, extent, (*inner, NextSlot(at)))] if at == place and not _counts(inner):
+        case [For(name, extent, (*inner, NextSlot() as last))] if last == NextSlot(place) and not _counts(inner):
             return ((name, extent),)
         case [For(name, extent, inner)]:
             return ((name, extent), *_headers(inner, place))
@@ -195,44 +197,45 @@ def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any
 
 
 def _counts(body: list[Spmd]) -> bool:
-    return any(isinstance(each, StartRing | NextSlot | SkipSlots) for each in nodes(body))
+    return any(isinstance(each, StartRing | NextSlot) for each in nodes(body))
 
 
 def _skips(node: Spmd) -> bool:
     """True for what leaves numbers to others, and does nothing else."""
-    return isinstance(node, SkipSlots) or (isinstance(node, If) and bool(node.body) and all(map(_skips, node.body)))
+    alone = isinstance(node, NextSlot) and node.by != ONE
+    return alone or (isinstance(node, If) and bool(node.body) and all(map(_skips, node.body)))
 
 
-def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], group: str, groups: int) -> None:
+def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], place: RingPlace, group: str, groups: int) -> None:
     """Refused where a group leaves out other numbers than those of the groups whose turn it is before, and after."""
     *runs, (_, extent) = around
     for number in range(groups):
-        (ahead, never), *others, (before, behind) = _skipped(role, extent, {group: const(number)})
+        (ahead, never), *others, (before, behind) = _skipped(role, NextSlot(place, extent), {group: const(number)})
         if (ahead + before, before + 1 + behind) != (number, groups) or any(map(any, ((0, never), *others))):
             raise Refused(f"group {number} of '{group}' leaves out other slots than those of the groups beside it")
     if not extent.names().isdisjoint(run[0] for run in runs):
         raise Refused("groups that take turns have runs of different lengths")
 
 
-def _skipped(role: tuple[Spmd, ...], extent: Affine, group: dict[str, Affine]) -> list[tuple[int, int]]:
-    """How many runs of that extent are left out ahead of the ring and behind it: in each list down to the ring's."""
+def _skipped(role: tuple[Spmd, ...], skip: NextSlot, group: dict[str, Affine]) -> list[tuple[int, int]]:
+    """How many runs are left out, by `skip` each, ahead of the ring and behind it: in each list down to the ring's."""
     at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
     node, ways = role[at], (role[:at], role[at + 1 :])
-    ahead, behind = (sum(_runs_left_out(each, extent, group) for each in way if _skips(each)) for way in ways)
-    inner = node.body if isinstance(node, For | If) and not isinstance(node.body[-1], NextSlot) else ()
-    return [(ahead, behind), *(_skipped(inner, extent, group) if inner else [])]
+    ahead, behind = (sum(_runs_left_out(each, skip, group) for each in way if _skips(each)) for way in ways)
+    counts = isinstance(node, For) and isinstance(node.body[-1], NextSlot) and not _skips(node.body[-1])
+    inner = node.body if isinstance(node, For | If) and not counts else ()
+    return [(ahead, behind), *(_skipped(inner, skip, group) if inner else [])]
 
 
-def _runs_left_out(node: Spmd, extent: Affine, group: dict[str, Affine]) -> int:
+def _runs_left_out(node: Spmd, skip: NextSlot, group: dict[str, Affine]) -> int:
     if isinstance(node, If):
         tests = substitute(node.test, group)
         if node.orelse or not all(c.value.is_const for c in tests):
             raise Refused("not all threads of a group leave out the same slots")
         holds = all(c.value.const == 0 if c.equal else c.value.const >= 0 for c in tests)
-        return sum(_runs_left_out(each, extent, group) for each in node.body) if holds else 0
-    assert isinstance(node, SkipSlots)
-    if node.count != extent:
-        raise Refused(f"{node.count} slots are left out, and those of a run are {extent}")
+        return sum(_runs_left_out(each, skip, group) for each in node.body) if holds else 0
+    if node != skip:
+        raise Refused(f"others than the {skip.by} slots of a run are left out")
     return 1
 
 
@@ -285,7 +288,7 @@ class _Parts:
         number = var(self.place.number)
         if any(access.index[0] != number % self.ring.slots for access in self._slots(value)):
             raise Refused(f"an iteration of '{self.ring.loop}' uses another slot than its own")
-        said = [(n.barrier, n.phase) for n in walk(value) if isinstance(n, BulkWait | BulkCopies | Release)]
+        said = [(n.at, n.number) for n in walk(value) if isinstance(n, Start | Arrive | Await) and n.line.has_phases]
         if not names_in(walk(said)) <= number.names():
             raise Refused(f"what is said at barriers in '{self.ring.loop}' is not said of the numbers of iterations")
 

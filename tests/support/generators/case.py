@@ -43,8 +43,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
 from tilegen.lowering import distributed_tree, lower
-from tilegen.lowering.bulk_nodes import BulkCopy, BulkStore
 from tilegen.lowering.program import Perform
+from tilegen.lowering.timelines import Box
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
@@ -283,7 +283,7 @@ def _check_launches(case, launches, version):
     if not version.get("whole") or all(_holds(case.sizes, x) for x in launches):
         case.same(run(distributed_tree(launches), case.sizes, case.arrays)["out"], f"lowered, {version}")
     check_on_simulator(case, launches, version)
-    alone = any(isinstance(node, Perform | BulkCopy | BulkStore) for launch in launches for node in launch.nodes)
+    alone = any(isinstance(node, Perform | Box) for launch in launches for node in launch.nodes)
     for language in ("cuda",) if alone else ("cuda", "opencl"):
         text = emit(launches, language)
         wrong = difference(text, launches, language) or beyond_its_types(case, text, launches)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_copy, is_start_of_copies, is_wait
 from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import Barrier, For, If
+from tilegen.lowering.timelines import StartBarriers
 
 
 def moved(barrier, by, launch):
@@ -17,83 +18,83 @@ def moved(barrier, by, launch):
 
 
 def wait_dropped(launch):
-    return each(launch, BulkWait, lambda n: [()])
+    return each(launch, is_wait, lambda n: [()])
 
 
 def wait_phase(launch):
     """Of the phase before or behind; the parity is the same wrong one."""
-    return each(launch, BulkWait, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1)])
+    return each(launch, is_wait, lambda n: [(replace(n, number=n.number + by),) for by in (1, -1)])
 
 
-@of(BulkWait)
+@of(is_wait)
 def wait_stage(node, launch):
     if moved(node.barrier, 1, launch) != node.barrier:
-        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+        yield (replace(node, at=moved(node.barrier, 1, launch)),)
 
 
 def wait_by_one_thread(launch):
     first = tuple(c for _, n in nodes(launch.body) if isinstance(n, If) for c in n.test if c.equal)[:1]
-    return each(launch, BulkWait, lambda n: [(If(first, (n,)),)])
+    return each(launch, is_wait, lambda n: [(If(first, (n,)),)])
 
 
 def wait_names_others(launch):
-    return each(launch, BulkWait, lambda n: [(replace(n, buffers=("other",)),)])
+    return each(launch, is_wait, lambda n: [(replace(n, buffers=("other",)),)])
 
 
-@of(BulkCopies)
+@of(is_start_of_copies)
 def arrival_stage(node, launch):
     if moved(node.barrier, 1, launch) != node.barrier:
-        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+        yield (replace(node, at=moved(node.barrier, 1, launch)),)
 
 
 def arrival_of_no_copy(launch):
-    return each(launch, BulkCopies, lambda n: [n.body])
+    return each(launch, is_start_of_copies, lambda n: [n.body])
 
 
 def arrival_dropped(launch):
-    return each(launch, BulkCopies, lambda n: [()])
+    return each(launch, is_start_of_copies, lambda n: [()])
 
 
 @of(If)
 def arrival_by_all_threads(node, launch):
-    if isinstance(node.body[0], BulkCopies):
+    if is_start_of_copies(node.body[0]):
         yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
 
 
 def arrival_twice(launch):
-    return each(launch, BulkCopies, lambda n: [(n, n)])
+    return each(launch, is_start_of_copies, lambda n: [(n, n)])
 
 
 def wrong_bytes(launch):
-    return each(launch, BulkCopies, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)])
+    return each(launch, is_start_of_copies, lambda n: [(replace(n, count=n.count + by),) for by in (16, -16)])
 
 
-@of(BulkCopy)
+@of(is_copy)
 def wrong_coordinate(node, launch):
     for n, coordinate in enumerate(node.coordinates):
         yield (replace(node, coordinates=(*node.coordinates[:n], coordinate + 1, *node.coordinates[n + 1 :])),)
 
 
-@of(BulkCopy)
+@of(is_copy)
 def wrong_place(node, launch):
-    index = node.target.index
+    index = node.place.index
     for d, place in enumerate(index):
-        yield (replace(node, target=replace(node.target, index=(*index[:d], place + 8, *index[d + 1 :]))),)
+        yield (replace(node, place=replace(node.place, index=(*index[:d], place + 8, *index[d + 1 :]))),)
 
 
-@of(BulkCopy)
+@of(is_copy)
 def other_barrier_for_a_copy(node, launch):
     if moved(node.barrier, 1, launch) != node.barrier:
-        yield (replace(node, barrier=moved(node.barrier, 1, launch)),)
+        yield (replace(node, at=moved(node.barrier, 1, launch)),)
 
 
 def fewer_copies(launch):
     """A loop over boxes that ends early, or the copy of a box left out."""
 
     def change(node):
-        if isinstance(node, For) and isinstance(node.body[0], BulkCopy):
+        if isinstance(node, For) and is_copy(node.body[0]):
             yield (replace(node, extent=node.extent - 1),)
-        if isinstance(node, BulkCopies):
+        if is_start_of_copies(node):
             yield (replace(node, body=node.body[1:]),)
 
     return edited(launch, change)
@@ -126,7 +127,7 @@ def wrong_map(launch):
 
 def wrong_memory(launch):
     """Another swizzle of the buffer, or one that begins anywhere."""
-    filled = {n.target.buffer for _, n in nodes(launch.body) if isinstance(n, BulkCopy)}
+    filled = {n.place.buffer for _, n in nodes(launch.body) if is_copy(n)}
     for name in filled:
         buffer = launch.buffers[name]
         if buffer.swizzle:

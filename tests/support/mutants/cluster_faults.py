@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_copy, is_event, is_meeting, is_release, is_start_of_copies
 from tests.support.mutants.places import each, of
 from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, MeetCluster, Release, StartBarriers
 from tilegen.lowering.grid import Product
 from tilegen.lowering.program import For, If
+from tilegen.lowering.timelines import CLUSTER, Await, StartBarriers
 
 
 def shared(launch, change):
     """Each copy to several blocks replaced."""
-    return each(launch, BulkCopy, lambda n: change(n) if n.blocks else [])
+    return each(launch, is_copy, lambda n: change(n) if n.blocks else [])
 
 
 def wrong_mask(launch):
@@ -25,7 +26,7 @@ def wrong_mask(launch):
 
 def mask_of_all_copies(launch):
     """What each block has for itself goes to all."""
-    return each(launch, BulkCopy, lambda n: [] if n.blocks else [(replace(n, blocks=launch.cluster.mask),)])
+    return each(launch, is_copy, lambda n: [] if n.blocks else [(replace(n, blocks=launch.cluster.mask),)])
 
 
 def share_missing(launch):
@@ -40,27 +41,27 @@ def share_missing(launch):
     return shared(launch, change)
 
 
-@of(BulkCopy, lambda n: n.blocks)
+@of(is_copy, lambda n: n.blocks)
 def share_shifted(node, launch):
     """In the tensor, or in the buffer, or the wrong one of both, or the same one by all."""
     other = {"ci": const(launch.cluster.blocks - 1) - var("ci")}
     for values in (other, {"ci": const(0)}, {"ci": var("ci") + 1}):
         coordinates = tuple(c.substitute(values) for c in node.coordinates)
-        target = Access(node.target.buffer, tuple(i.substitute(values) for i in node.target.index))
+        place = Access(node.place.buffer, tuple(i.substitute(values) for i in node.place.index))
         yield (replace(node, coordinates=coordinates),)
-        yield (replace(node, target=target),)
+        yield (replace(node, place=place),)
         if values is not other:
-            yield (replace(node, coordinates=coordinates, target=target),)
+            yield (replace(node, coordinates=coordinates, place=place),)
 
 
-@of(BulkCopies)
+@of(is_start_of_copies)
 def bytes_of_one_share(node, launch):
     """Expected are those that the block's own copies bring."""
-    found = [copy for copy in node.body if isinstance(copy, BulkCopy) and copy.blocks]
+    found = [copy for copy in node.body if is_copy(copy) and copy.blocks]
     assert found
     size = 4 * launch.maps[-1].box[0] * launch.maps[-1].box[1]
-    yield (replace(node, bytes=node.bytes - size),)
-    yield (replace(node, bytes=node.bytes + size),)
+    yield (replace(node, count=node.count - size),)
+    yield (replace(node, count=node.count + size),)
 
 
 @of(StartBarriers)
@@ -81,30 +82,30 @@ def arrivals_of_all_at_filled(node, launch):
 
 def release_at_another_block(launch):
     """At one block alone, at its own, at one that there is not."""
-    return each(launch, Release, lambda n: [(replace(n, blocks=blocks),) for blocks in (0, 1, 2, 4, 6, 7)])
+    return each(launch, is_release, lambda n: [(replace(n, blocks=blocks),) for blocks in (0, 1, 2, 4, 6, 7)])
 
 
 def release_by_one_block(launch):
     test = Condition(var("ci"), equal=True)
-    return each(launch, Release, lambda n: [(If((test,), (n,)),)])
+    return each(launch, is_release, lambda n: [(If((test,), (n,)),)])
 
 
 def meeting_dropped(launch):
     """At the exit."""
-    return each(launch, MeetCluster, lambda n: [()])
+    return each(launch, is_meeting, lambda n: [()])
 
 
 def meeting_of_some(launch):
     """Under a test of the thread or the block, or ahead of all else."""
     tests = (Condition(var(launch.tid) - 32), Condition(var("ci"), equal=True))
-    yield from each(launch, MeetCluster, lambda n: [(If((test,), (n,)),) for test in tests])
+    yield from each(launch, is_meeting, lambda n: [(If((test,), (n,)),) for test in tests])
     start, *rest, end = launch.body
     yield replace(launch, body=(start, end, *rest))
 
 
 def meeting_twice(launch):
     """In one of the roles, where the other one does not come by."""
-    return loops_changed(launch, lambda n: [(n, MeetCluster()), (MeetCluster(), n)])
+    return loops_changed(launch, lambda n: [(n, Await(CLUSTER)), (Await(CLUSTER), n)])
 
 
 def start_without_the_others(launch):
@@ -130,13 +131,11 @@ def ring_by_some(launch):
 
 def _in_all_loops(body, change):
     """`body` with each loop of a ring replaced."""
-    from tests.support.mutants.ring_faults import EVENTS
-
     out = []
     for node in body:
         if isinstance(node, If):
             node = replace(node, body=_in_all_loops(node.body, change), orelse=_in_all_loops(node.orelse, change))
-        elif isinstance(node, For) and any(isinstance(inner, EVENTS) for inner in node.body):
+        elif isinstance(node, For) and any(is_event(inner) for inner in node.body):
             node = change(node)
         elif isinstance(node, For):
             node = replace(node, body=_in_all_loops(node.body, change))

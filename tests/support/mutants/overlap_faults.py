@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited, moved
+from tests.support.mutants.kinds import is_release
 from tests.support.mutants.ring_faults import each, loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.ir.walk import substitute, walk
-from tilegen.lowering.bulk_nodes import Release
 from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import For, If, Perform, names_in
 
@@ -37,7 +37,7 @@ def begin_behind(launch):
 
 
 def release_dropped(launch):
-    return each(launch, Release, lambda n: [()])
+    return each(launch, is_release, lambda n: [()])
 
 
 def release_untested(launch):
@@ -58,8 +58,8 @@ def release_of_this_iteration(launch):
         if not _releases(node) or node.test[0].value.names().isdisjoint({"ko"}):
             return
         (release,) = node.body
-        yield (replace(release, barrier=moved(release.barrier, 1, launch)),)
-        yield (replace(node, body=(replace(release, barrier=moved(release.barrier, 1, launch)),)),)
+        yield (replace(release, at=moved(release.barrier, 1, launch)),)
+        yield (replace(node, body=(replace(release, at=moved(release.barrier, 1, launch)),)),)
 
     return each(launch, If, lambda n: list(change(n)))
 
@@ -94,7 +94,7 @@ def _last_release_first(node):
 
 
 def release_of_another_slot(launch):
-    return each(launch, Release, lambda n: [(replace(n, barrier=moved(n.barrier, by, launch)),) for by in (1, -1)])
+    return each(launch, is_release, lambda n: [(replace(n, at=moved(n.barrier, by, launch)),) for by in (1, -1)])
 
 
 def operand_of_another_slot(launch):
@@ -115,12 +115,12 @@ def _shifted(access, launch):
 
 
 def _releases(node):
-    return isinstance(node, If) and len(node.body) == 1 and isinstance(node.body[0], Release)
+    return isinstance(node, If) and len(node.body) == 1 and is_release(node.body[0])
 
 
 def _is_last_release(node):
     """With a test, or without one where the loop has an iteration for certain."""
-    return isinstance(node, Release) or _releases(node)
+    return is_release(node) or _releases(node)
 
 
 def _exchanged(loop, kind, by):

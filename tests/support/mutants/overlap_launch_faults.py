@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_begin_of_next, is_wait_for_launches
 from tests.support.mutants.places import each
 from tests.support.mutants.ring_faults import roles_changed
-from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.program import For, If
+from tilegen.lowering.timelines import LAUNCHES, Arrive, Await
 
 
 def wait_dropped(launch):
-    return each(launch, AwaitLaunches, lambda n: [()])
+    return each(launch, is_wait_for_launches, lambda n: [()])
 
 
 def both_dropped(launch):
     """What the host asks for stays."""
-    kept = tuple(n for n in launch.body if not isinstance(n, AwaitLaunches | LetNextBegin))
+    kept = tuple(n for n in launch.body if n not in (Await(LAUNCHES), Arrive(LAUNCHES)))
     return [replace(launch, body=kept)]
 
 
 def wait_twice(launch):
-    return each(launch, AwaitLaunches, lambda n: [(n, n)])
+    return each(launch, is_wait_for_launches, lambda n: [(n, n)])
 
 
 def not_asked_for(launch):
@@ -31,15 +32,15 @@ def not_asked_for(launch):
 
 def wait_behind_an_access(launch):
     """The wait, at each later place of the body."""
-    rest = tuple(n for n in launch.body if not isinstance(n, AwaitLaunches))
-    first = launch.body.index(AwaitLaunches()) + 1
+    rest = tuple(n for n in launch.body if n != Await(LAUNCHES))
+    first = launch.body.index(Await(LAUNCHES)) + 1
     places = range(first, len(rest) + 1)
-    return [replace(launch, body=(*rest[:at], AwaitLaunches(), *rest[at:])) for at in places]
+    return [replace(launch, body=(*rest[:at], Await(LAUNCHES), *rest[at:])) for at in places]
 
 
 def access_ahead(launch):
     """Each node behind the wait, ahead of it."""
-    at = launch.body.index(AwaitLaunches())
+    at = launch.body.index(Await(LAUNCHES))
     for n in range(at + 1, len(launch.body)):
         moved = launch.body[n]
         yield replace(launch, body=(*launch.body[:at], moved, *(m for m in launch.body[at:] if m is not moved)))
@@ -47,8 +48,8 @@ def access_ahead(launch):
 
 def wait_on_one_path(launch):
     """By the threads alone that come by a branch, or in a loop that may have no iteration."""
-    bare = replace(launch, body=tuple(n for n in launch.body if not isinstance(n, AwaitLaunches)))
-    wait = AwaitLaunches()
+    bare = replace(launch, body=tuple(n for n in launch.body if n != Await(LAUNCHES)))
+    wait = Await(LAUNCHES)
     return [
         *each(bare, If, lambda n: [(replace(n, body=(wait, *n.body)),)]),
         *each(bare, For, lambda n: [(replace(n, body=(wait, *n.body)),)]),
@@ -56,15 +57,15 @@ def wait_on_one_path(launch):
 
 
 def wait_in_one_role(launch):
-    bare = replace(launch, body=tuple(n for n in launch.body if not isinstance(n, AwaitLaunches)))
-    wait = AwaitLaunches()
+    bare = replace(launch, body=tuple(n for n in launch.body if n != Await(LAUNCHES)))
+    wait = Await(LAUNCHES)
     return roles_changed(bare, lambda n: [(replace(n, body=(wait, *n.body)),), (replace(n, orelse=(wait, *n.orelse)),)])
 
 
 def next_never_begins(launch):
-    return each(launch, LetNextBegin, lambda n: [()])
+    return each(launch, is_begin_of_next, lambda n: [()])
 
 
 def next_begins_on_one_path(launch):
-    bare = replace(launch, body=tuple(n for n in launch.body if not isinstance(n, LetNextBegin)))
-    return each(bare, If | For, lambda n: [(replace(n, body=(LetNextBegin(), *n.body)),)])
+    bare = replace(launch, body=tuple(n for n in launch.body if n != Arrive(LAUNCHES)))
+    return each(bare, If | For, lambda n: [(replace(n, body=(Arrive(LAUNCHES), *n.body)),)])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_next
 from tests.support.mutants.places import each, nodes
 from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite, substitute
-from tilegen.lowering.bulk_nodes import NextSlot, RingPlace, StartRing
 from tilegen.lowering.program import For, If
+from tilegen.lowering.timelines import NextSlot, RingPlace, StartRing
 
 
 def start_dropped(launch):
@@ -23,11 +24,11 @@ def start_in_each_run(launch):
 
 
 def next_dropped(launch):
-    return each(launch, NextSlot, lambda n: [()])
+    return each(launch, is_next, lambda n: [()])
 
 
 def next_twice(launch):
-    return each(launch, NextSlot, lambda n: [(n, n)])
+    return each(launch, is_next, lambda n: [(n, n)])
 
 
 def next_first(launch):
@@ -40,7 +41,7 @@ def next_behind_the_loop(launch):
 
 def next_by_some(launch):
     test = Condition(var(launch.tid), equal=True)
-    return each(launch, NextSlot, lambda n: [(If((test,), (n,)),)])
+    return each(launch, is_next, lambda n: [(If((test,), (n,)),)])
 
 
 def slots_miscounted(launch):
@@ -79,4 +80,4 @@ def _around_rings(launch, change):
 
 
 def _is_of_a_ring(node):
-    return isinstance(node, For) and isinstance(node.body[-1], NextSlot)
+    return isinstance(node, For) and is_next(node.body[-1])

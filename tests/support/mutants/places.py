@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import wraps
+from inspect import isfunction
 
 
 def nodes(body, path=()):
@@ -44,8 +45,9 @@ def edited(launch, change):
 
 
 def each(launch, kind, change):
-    """`edited`, of the nodes of a kind."""
-    return edited(launch, lambda node: change(node) if isinstance(node, kind) else [])
+    """`edited`, of the nodes of a kind: of a class, or what a function says of."""
+    is_one = kind if isfunction(kind) else lambda node: isinstance(node, kind)
+    return edited(launch, lambda node: change(node) if is_one(node) else [])
 
 
 def of(kind, where=lambda node: True):

@@ -5,30 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import moved
+from tests.support.mutants.kinds import is_copy, is_event, is_next, is_release, is_start_of_copies, is_wait
 from tests.support.mutants.places import each, nodes, of
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkWait,
-    NextSlot,
-    Release,
-    StartBarriers,
-)
 from tilegen.lowering.claims import Claim
 from tilegen.lowering.program import Barrier, For, If
-
-EVENTS = BulkWait | BulkCopies | Release
+from tilegen.lowering.timelines import EMPTIED, FILLED, StartBarriers
 
 
 def _is_of_roles(node):
-    return bool(node.orelse) and any(isinstance(n, BulkCopies) for _, n in nodes(node.orelse))
+    return bool(node.orelse) and any(is_start_of_copies(n) for _, n in nodes(node.orelse))
 
 
 def _says_something(loop):
-    return any(isinstance(inner, EVENTS) for inner in loop.body)
+    return any(is_event(inner) for inner in loop.body)
 
 
 of_roles = of(If, _is_of_roles)  # the test of who does what
@@ -44,12 +36,12 @@ def loops_changed(launch, change):
 
 
 def wait_dropped(launch):
-    return each(launch, BulkWait, lambda n: [()])
+    return each(launch, is_wait, lambda n: [()])
 
 
 def phase_shifted(launch):
     """Of a wait: its parity flips. Of the others the phase is in no text, and still what the proof is told."""
-    return each(launch, EVENTS, lambda n: [(replace(n, phase=n.phase + by),) for by in (1, -1, 2)])
+    return each(launch, is_event, lambda n: [(replace(n, number=n.number + by),) for by in (1, -1, 2)])
 
 
 def phase_of_each_iteration(launch):
@@ -59,20 +51,20 @@ def phase_of_each_iteration(launch):
 
 
 def _rephased(node, phase):
-    return replace(node, phase=phase) if isinstance(node, BulkWait) else node
+    return replace(node, number=phase) if is_wait(node) else node
 
 
 def slot_shifted(launch):
-    return each(launch, EVENTS, lambda n: [(replace(n, barrier=moved(n.barrier, 1, launch)),)])
+    return each(launch, is_event, lambda n: [(replace(n, at=moved(n.barrier, 1, launch)),)])
 
 
 def slot_the_first(launch):
-    return each(launch, EVENTS, lambda n: [(replace(n, barrier=Access(n.barrier.buffer, (const(0),))),)])
+    return each(launch, is_event, lambda n: [(replace(n, at=Access(n.barrier.buffer, (const(0),))),)])
 
 
 def barriers_exchanged(launch):
     other = {"filled": "emptied", "emptied": "filled"}
-    return each(launch, EVENTS, lambda n: [(replace(n, barrier=replace(n.barrier, buffer=other[n.barrier.buffer])),)])
+    return each(launch, is_event, lambda n: [(replace(n, at=replace(n.barrier, buffer=other[n.barrier.buffer])),)])
 
 
 def all_barriers_exchanged(launch):
@@ -86,7 +78,7 @@ def all_barriers_exchanged(launch):
 
 
 def wrong_bytes(launch):
-    return each(launch, BulkCopies, lambda n: [(replace(n, bytes=n.bytes + by),) for by in (16, -16)])
+    return each(launch, is_start_of_copies, lambda n: [(replace(n, count=n.count + by),) for by in (16, -16)])
 
 
 @of(StartBarriers)
@@ -102,23 +94,23 @@ def barriers_not_started(launch):
 
 
 def release_dropped(launch):
-    return each(launch, Release, lambda n: [()])
+    return each(launch, is_release, lambda n: [()])
 
 
 def release_twice(launch):
-    return each(launch, Release, lambda n: [(n, n)])
+    return each(launch, is_release, lambda n: [(n, n)])
 
 
 def release_by_some(launch):
     """Under a test of the thread, or in some iterations alone."""
     tests = (Condition(var(launch.tid) - 32), Condition(var("ko") - 1))
-    return each(launch, Release, lambda n: [(If((test,), (n,)),) for test in tests])
+    return each(launch, is_release, lambda n: [(If((test,), (n,)),) for test in tests])
 
 
 @of_loops
 def release_early(node, launch):
     """Before any of what stands before it in the iteration."""
-    found = [n for n, each in enumerate(node.body) if isinstance(each, Release)]
+    found = [n for n, each in enumerate(node.body) if is_release(each)]
     for end in found:
         before, last, behind = node.body[:end], node.body[end], node.body[end + 1 :]
         for place in range(end):
@@ -127,7 +119,7 @@ def release_early(node, launch):
 
 @of_loops
 def release_behind_the_loop(node, launch):
-    released = tuple(each for each in node.body if isinstance(each, Release))
+    released = tuple(each for each in node.body if is_release(each))
     if released:
         yield (replace(node, body=tuple(each for each in node.body if each not in released)), *released)
 
@@ -135,22 +127,22 @@ def release_behind_the_loop(node, launch):
 @of_loops
 def wait_late(node, launch):
     """Behind what it stands before."""
-    if isinstance(node.body[0], BulkWait):
+    if is_wait(node.body[0]):
         first, second, *rest = node.body
         yield (replace(node, body=(second, first, *rest)),)
 
 
 def wait_by_some(launch):
-    return each(launch, BulkWait, lambda n: [(If((Condition(var(launch.tid) - 1, equal=True),), (n,)),)])
+    return each(launch, is_wait, lambda n: [(If((Condition(var(launch.tid) - 1, equal=True),), (n,)),)])
 
 
-@of(BulkWait | Release)
+@of(lambda node: is_wait(node) or is_release(node))
 def wait_names_others(node, launch):
     yield (replace(node, buffers=node.buffers[1:]),)
 
 
 def wait_of_the_other_kind(launch):
-    return each(launch, BulkWait, lambda n: [(replace(n, arrival=not n.arrival),)])
+    return each(launch, is_wait, lambda n: [(replace(n, line=EMPTIED if n.line == FILLED else FILLED),)])
 
 
 @of_roles
@@ -214,7 +206,7 @@ def barrier_in_a_role(launch):
 @of(For)
 def slot_used_elsewhere(node, launch):
     """In a use another slot than the one that has been waited for."""
-    if any(isinstance(inner, Release) for inner in node.body):
+    if any(is_release(inner) for inner in node.body):
         yield (rewrite_accesses(node, lambda a: _in_slot(a, 1, launch)),)
         yield (rewrite_accesses(node, lambda a: _in_slot(a, -1, launch)),)
 
@@ -229,24 +221,24 @@ def _in_slot(access, by, launch):
 @of_loops
 def slot_used_outside(node, launch):
     """What is done in the loop is done behind it, too."""
-    inner = tuple(each for each in node.body if not isinstance(each, BulkWait | Release | NextSlot))
-    if any(isinstance(each, Release) for each in node.body):
+    inner = tuple(each for each in node.body if not (is_wait(each) or is_release(each) or is_next(each)))
+    if any(is_release(each) for each in node.body):
         yield (node, For(node.name, const(1), inner))
         yield (For(node.name, const(1), inner), node)
 
 
-@of(BulkCopy)
+@of(is_copy)
 def copy_to_another_slot(node, launch):
-    stages = launch.buffers[node.target.buffer].shape[0].const
-    first, *rest = node.target.index
-    yield (replace(node, target=replace(node.target, index=((first + 1) % stages, *rest))),)
+    stages = launch.buffers[node.place.buffer].shape[0].const
+    first, *rest = node.place.index
+    yield (replace(node, place=replace(node.place, index=((first + 1) % stages, *rest))),)
 
 
 def copy_at_another_barrier(launch):
-    return each(launch, BulkCopy, lambda n: [(replace(n, barrier=moved(n.barrier, 1, launch)),)])
+    return each(launch, is_copy, lambda n: [(replace(n, at=moved(n.barrier, 1, launch)),)])
 
 
-@of(BulkCopy)
+@of(is_copy)
 def copy_of_another_iteration(node, launch):
     """The box of the next tile: what arrives is not what is used."""
     for place, coordinate in enumerate(node.coordinates):
@@ -257,16 +249,16 @@ def copy_of_another_iteration(node, launch):
 @of_loops
 def copies_before_the_wait(node, launch):
     first, second, *rest = node.body
-    if isinstance(second, BulkCopies):
+    if is_start_of_copies(second):
         yield (replace(node, body=(second, first, *rest)),)
 
 
 def copies_twice(launch):
-    return each(launch, BulkCopies, lambda n: [(n, n), (replace(n, body=n.body * 2),)])
+    return each(launch, is_start_of_copies, lambda n: [(n, n), (replace(n, body=n.body * 2),)])
 
 
 def copy_left_out(launch):
-    return each(launch, BulkCopies, lambda n: [(replace(n, body=n.body[1:]),), (replace(n, body=n.body[:1]),)])
+    return each(launch, is_start_of_copies, lambda n: [(replace(n, body=n.body[1:]),), (replace(n, body=n.body[:1]),)])
 
 
 def fewer_slots(launch):

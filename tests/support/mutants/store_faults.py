@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_start_of_stores, is_store, is_wait_for_stores
 from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
 from tilegen.lowering.program import Barrier, For, If
+from tilegen.lowering.timelines import Await, Start
 
 
 def fence_dropped(launch):
@@ -20,13 +21,13 @@ def barrier_dropped(launch):
 
 
 def wait_dropped(launch):
-    return each(launch, StoresRead, lambda n: [()])
+    return each(launch, is_wait_for_stores, lambda n: [()])
 
 
 @of(If)
 def wait_by_another_thread(node, launch):
     """That has started no store."""
-    if isinstance(node.body[-1], StoresRead):
+    if is_wait_for_stores(node.body[-1]):
         for by in (1, 32):
             moved = tuple(Condition(c.value - by, equal=True) if c.equal else c for c in node.test)
             yield (replace(node, body=node.body[:-1]), If(moved, node.body[-1:]))
@@ -34,14 +35,14 @@ def wait_by_another_thread(node, launch):
 
 @of(If)
 def wait_ahead_of_the_stores(node, launch):
-    if [type(v) for v in node.body] == [BulkStores, StoresRead]:
+    if [type(v) for v in node.body] == [Start, Await]:
         yield (replace(node, body=node.body[::-1]),)
 
 
 def wait_behind_the_barrier(launch):
     def change(node):
         for n, (one, two) in enumerate(zip(node.body, node.body[1:], strict=False) if isinstance(node, For) else ()):
-            if isinstance(one, If) and isinstance(one.body[-1], StoresRead) and isinstance(two, Barrier):
+            if isinstance(one, If) and is_wait_for_stores(one.body[-1]) and isinstance(two, Barrier):
                 yield (replace(node, body=(*node.body[:n], two, one, *node.body[n + 2 :])),)
 
     return edited(launch, change)
@@ -49,37 +50,37 @@ def wait_behind_the_barrier(launch):
 
 @of(If)
 def started_by_all_threads(node, launch):
-    if isinstance(node.body[0], BulkStores):
+    if is_start_of_stores(node.body[0]):
         yield (If(kept, node.body),) if (kept := tuple(c for c in node.test if not c.equal)) else node.body
 
 
 @of(If)
 def started_by_another_thread(node, launch):
     """Than the one that waits."""
-    if isinstance(node.body[0], BulkStores):
+    if is_start_of_stores(node.body[0]):
         moved = tuple(Condition(c.value - 1, equal=True) if c.equal else c for c in node.test)
         yield (If(moved, node.body[:1]), replace(node, body=node.body[1:]))
 
 
 def stored_twice(launch):
-    return each(launch, BulkStores | BulkStore, lambda n: [(n, n)])
+    return each(launch, lambda n: is_start_of_stores(n) or is_store(n), lambda n: [(n, n)])
 
 
 def stored_never(launch):
-    return each(launch, BulkStores, lambda n: [()])
+    return each(launch, is_start_of_stores, lambda n: [()])
 
 
 def in_no_group(launch):
-    return each(launch, BulkStores, lambda n: [n.body])
+    return each(launch, is_start_of_stores, lambda n: [n.body])
 
 
 @of(For)
 def fewer_boxes(node, launch):
-    if isinstance(node.body[0], BulkStore):
+    if is_store(node.body[0]):
         yield (replace(node, extent=node.extent - 1),)
 
 
-@of(BulkStore)
+@of(is_store)
 def wrong_coordinate(node, launch):
     for n, coordinate in enumerate(node.coordinates):
         for by in (1, -4):
@@ -88,17 +89,17 @@ def wrong_coordinate(node, launch):
     yield (replace(node, coordinates=node.coordinates[::-1]),)
 
 
-@of(BulkStore)
+@of(is_store)
 def wrong_place(node, launch):
-    index = node.source.index
+    index = node.place.index
     for d, place in enumerate(index):
-        moved = replace(node.source, index=(*index[:d], place + 4, *index[d + 1 :]))
-        yield (replace(node, source=moved),)
+        moved = replace(node.place, index=(*index[:d], place + 4, *index[d + 1 :]))
+        yield (replace(node, place=moved),)
 
 
 def wrong_memory(launch):
     """Another swizzle of the buffer, or one that begins anywhere."""
-    for name in {n.source.buffer for _, n in nodes(launch.body) if isinstance(n, BulkStore)}:
+    for name in {n.place.buffer for _, n in nodes(launch.body) if is_store(n)}:
         buffer = launch.buffers[name]
         if buffer.swizzle:
             off = {"first": replace(buffer, name="first", swizzle=None, shape=(const(8),), order=(0,), align=16)}

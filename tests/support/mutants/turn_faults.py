@@ -4,45 +4,46 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_pass, is_release, is_skip, is_take, is_turn, is_wait
 from tests.support.mutants.places import each, of
 from tests.support.mutants.ring_faults import of_roles, roles_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite, rewrite_accesses
-from tilegen.lowering.bulk_nodes import BulkWait, PassTurn, Release, SkipSlots, StartBarriers, StartRing, TakeTurn
 from tilegen.lowering.program import Barrier, For, If
+from tilegen.lowering.timelines import StartBarriers, StartRing
 
 
 def take_dropped(launch):
-    return each(launch, TakeTurn, lambda n: [()])
+    return each(launch, is_take, lambda n: [()])
 
 
 def takes_dropped(launch):
-    yield _without(launch, TakeTurn)
+    yield _without(launch, is_take)
 
 
 def pass_dropped(launch):
-    return each(launch, PassTurn, lambda n: [()])
+    return each(launch, is_pass, lambda n: [()])
 
 
 def no_turns(launch):
-    yield _without(launch, TakeTurn | PassTurn)
+    yield _without(launch, is_turn)
 
 
 def take_of_the_other(launch):
-    return each(launch, TakeTurn, lambda n: [(replace(n, group=1 - n.group),)])
+    return each(launch, is_take, lambda n: [(replace(n, at=1 - n.at),)])
 
 
 def pass_to_itself(launch):
-    return each(launch, PassTurn, lambda n: [(replace(n, group=1 - n.group),)])
+    return each(launch, is_pass, lambda n: [(replace(n, at=1 - n.at),)])
 
 
 def pass_twice(launch):
-    return each(launch, PassTurn, lambda n: [(n, n)])
+    return each(launch, is_pass, lambda n: [(n, n)])
 
 
 def take_by_both(launch):
-    return each(launch, If, lambda n: [n.body] if isinstance(n.body[0], TakeTurn) else [])
+    return each(launch, If, lambda n: [n.body] if is_take(n.body[0]) else [])
 
 
 def take_by_the_other(launch):
@@ -50,12 +51,12 @@ def take_by_the_other(launch):
     return each(
         launch,
         If,
-        lambda n: [(replace(n, test=(other[other[0] == n.test[0]],)),)] if isinstance(n.body[0], TakeTurn) else [],
+        lambda n: [(replace(n, test=(other[other[0] == n.test[0]],)),)] if is_take(n.body[0]) else [],
     )
 
 
 def turns_of_fewer(launch):
-    return each(launch, TakeTurn | PassTurn, lambda n: [(replace(n, threads=n.threads // 2),)])
+    return each(launch, is_turn, lambda n: [(replace(n, count=n.count // 2),)])
 
 
 def pass_before_the_tile(launch):
@@ -75,19 +76,19 @@ def take_behind_the_tile(launch):
 
 
 def skip_dropped(launch):
-    return each(launch, SkipSlots, lambda n: [()])
+    return each(launch, is_skip, lambda n: [()])
 
 
 def skip_other(launch):
-    return each(launch, SkipSlots, lambda n: [(replace(n, count=n.count + by),) for by in (1, -1)])
+    return each(launch, is_skip, lambda n: [(replace(n, by=n.by + by),) for by in (1, -1)])
 
 
 def skip_by_both(launch):
-    return each(launch, If, lambda n: [n.body] if isinstance(n.body[0], SkipSlots) else [])
+    return each(launch, If, lambda n: [n.body] if is_skip(n.body[0]) else [])
 
 
 def skip_twice(launch):
-    return each(launch, SkipSlots, lambda n: [(n, n)])
+    return each(launch, is_skip, lambda n: [(n, n)])
 
 
 @of(StartBarriers)
@@ -97,7 +98,7 @@ def arrivals_of_both(node, launch):
 
 
 def releases_twice(launch):
-    return each(launch, Release, lambda n: [(n, n)])
+    return each(launch, is_release, lambda n: [(n, n)])
 
 
 def same_tile(launch):
@@ -199,7 +200,7 @@ def _without(launch, kind):
             if isinstance(n, For | If)
             else n
             for n in body
-            if not isinstance(n, kind) and not (isinstance(n, If) and isinstance(n.body[0], kind))
+            if not kind(n) and not (isinstance(n, If) and kind(n.body[0]))
         )
 
     return replace(launch, body=change(launch.body))
@@ -211,7 +212,7 @@ def _around_ring(launch, change):
     def of(node):
         body = node.body
         for n, ring in enumerate(body[:-1]):
-            if isinstance(ring, For) and any(isinstance(each, BulkWait) for each in ring.body) and n:
+            if isinstance(ring, For) and any(is_wait(each) for each in ring.body) and n:
                 return [(replace(node, body=(*body[: n - 1], *change(*body[n - 1 : n + 2]), *body[n + 2 :])),)]
         return []
 

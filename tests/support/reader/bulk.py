@@ -5,28 +5,10 @@ from __future__ import annotations
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Mismatch, Values
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkNode,
-    BulkStore,
-    BulkStores,
-    BulkWait,
-    MeetCluster,
-    NextSlot,
-    PassTurn,
-    Release,
-    SkipSlots,
-    StartBarriers,
-    StartRing,
-    StoreNode,
-    StoresRead,
-    TakeTurn,
-)
-from tilegen.lowering.launch_nodes import AwaitLaunches, LaunchNode, LetNextBegin
 from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.timelines import ONE, Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing, TimelineNode
 
-ReadByBulk = BulkNode | StoreNode | RegisterBudget | LaunchNode
+ReadByBulk = TimelineNode | RegisterBudget
 
 
 class BulkTexts(Values):
@@ -42,23 +24,6 @@ class BulkTexts(Values):
                     same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
                 waiting = "wait_for_cluster" if node.cluster else "__syncthreads"
                 same(self._take(texts, c_text.Call).call, ("call", waiting, (), ()), "the wait for a start")
-            case MeetCluster():
-                same(self._call(texts), ("wait_for_cluster", ()), "a meeting of the cluster")
-            case BulkCopies(barrier, _, bytes_, body):
-                word, (at, count) = self._call(texts)
-                same(
-                    (word, self._barrier_at(at), self.term(count)), ("expect_bytes", self._at(barrier), bytes_), "bytes"
-                )
-                self.bulk_body(body, texts)
-            case BulkWait(barrier, phase):
-                word, (at, parity) = self._call(texts)
-                wanted = ("wait_barrier", self._at(barrier), phase.evaluate(self.env) % 2)
-                same((word, self._barrier_at(at), self.term(parity)), wanted, "a wait")
-            case Release(barrier, _):
-                word, (at, *blocks) = self._call(texts)
-                wanted = ("release_in_cluster", [node.blocks]) if node.blocks else ("release", [])
-                same((word, [self.term(each) for each in blocks]), wanted, "a release")
-                same(self._barrier_at(at), self._at(barrier), "what is released")
             case StartRing(at):
                 # Read at one place of the ring: no two integers of it are alike there.
                 self.env[at.number] = (2 * at.slots + 1) * at.slots + at.slots - 1
@@ -66,27 +31,58 @@ class BulkTexts(Values):
                     text = self._take_declaration(texts, ("int",))
                     same(self.term(text.start), 0, f"the start of {at.number}")
                     self.scope[text.name] = value
-            case NextSlot() | SkipSlots() | TakeTurn() | PassTurn():
-                self.turn(node, texts)
+            case NextSlot(at, by):
+                (_, word, kinds, (slot, phase, *count)) = self._take(texts, c_text.Call).call
+                same((word, kinds), ("next_slot" if by == ONE else "skip_slots", (str(at.slots),)), "other slots")
+                same([self.term(slot), self.term(phase)], self._in_ring(at), "their place")
+                same([self.term(each) for each in count], [] if by == ONE else [by.evaluate(self.env)], "how many")
             case RegisterBudget(count, more):
                 (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
                 wanted = ("take_registers" if more else "give_registers", (str(count),), ())
                 same((word, kinds, arguments), wanted, "a register budget")
-            case LetNextBegin() | AwaitLaunches():
-                self._overlap(node, texts)
-            case BulkStores() | BulkStore() | StoresRead():
+            case _ if node.line.name == "launches" and not self.cuda:
+                pass  # OpenCL's run one after the other
+            case _:
+                self.timeline(node, texts)
+
+    def timeline(self, node, texts):
+        """What is said of an event, or what is started."""
+        match node.line.name, node:
+            case "filled", Start():
+                self._same_call(texts, "expect_bytes", [self._at(node.at), node.count])
+                self.bulk_body(node.body, texts)
+            case "filled" | "emptied", Await():
+                self._same_call(texts, "wait_barrier", [self._at(node.at), node.number.evaluate(self.env) % 2])
+            case "emptied", Arrive(blocks=0):
+                self._same_call(texts, "release", [self._at(node.at)])
+            case "emptied", Arrive():
+                self._same_call(texts, "release_in_cluster", [self._at(node.at), node.blocks])
+            case "stores", Start():
+                self.bulk_body(node.body, texts)
+                self._same_call(texts, "end_stores", [])
+            case "stores", Await():
+                self._same_call(texts, "wait_stores_read", [])
+            case "turns", _:
+                word = "take_turn" if isinstance(node, Await) else "pass_turn"
+                self._same_call(texts, word, [node.at.evaluate(self.env)], (str(node.count),))
+            case "launches", _:
+                word = "wait_for_earlier_launches" if isinstance(node, Await) else "let_next_launch_begin"
+                self._same_call(texts, word, [])
+            case "cluster", Await():
+                self._same_call(texts, "wait_for_cluster", [])
+            case "stores", Box():
                 self.store(node, texts)
-            case BulkCopy():
+            case "filled", Box():
                 self.copy(node, texts)
 
-    def _overlap(self, node, texts):
-        """A part in overlapping launches; OpenCL's run one after the other."""
-        if self.cuda:
-            word = "let_next_launch_begin" if isinstance(node, LetNextBegin) else "wait_for_earlier_launches"
-            same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "overlapping launches")
+    def _same_call(self, texts, word, arguments, kinds=()):
+        """The next statement is this call; of addresses the places are compared."""
+        (_, found, given, values) = self._take(texts, c_text.Call).call
+        read = [self._barrier_at(value) if value[0] == "&" else self.term(value) for value in values]
+        same((found, given, read), (word, kinds, arguments), "a call")
 
     def copy(self, node, texts):
-        target, barrier, coordinates = node.target, node.barrier, node.coordinates
+        target, barrier, coordinates = node.place, node.at, node.coordinates
         word, (to, box, at, *places) = self._call(texts)
         same(word, f"{'multicast' if node.blocks else 'copy'}_box_{len(coordinates)}d", "a copy of a box")
         if node.blocks:
@@ -96,22 +92,6 @@ class BulkTexts(Values):
         same(self._barrier_at(at), self._at(barrier), "where a box arrives")
         self._same_coordinates(places, coordinates)
         same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
-
-    def turn(self, node, texts):
-        (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
-        match node:
-            case NextSlot(at):
-                same((word, kinds), ("next_slot", (str(at.slots),)), "the next slot")
-                same([self.term(each) for each in arguments], self._in_ring(at), "its place")
-            case SkipSlots(at, count):
-                *place, by = arguments
-                same((word, kinds), ("skip_slots", (str(at.slots),)), "slots of others")
-                same([self.term(each) for each in place], self._in_ring(at), "their place")
-                same(self.term(by), count.evaluate(self.env), "how many slots others have")
-            case TakeTurn(group, threads) | PassTurn(group, threads):
-                wanted = "take_turn" if isinstance(node, TakeTurn) else "pass_turn"
-                same((word, kinds), (wanted, (str(threads),)), "a turn")
-                same([self.term(each) for each in arguments], [group.evaluate(self.env)], "whose turn it is")
 
     def _in_ring(self, at):
         """The slot and the parity of the phase."""
@@ -125,18 +105,11 @@ class BulkTexts(Values):
         same([self.term(each) for each in call[3]], [self.env[node.group]] if node.group else [], "whose barrier")
 
     def store(self, node, texts):
-        match node:
-            case BulkStores(body):
-                self.bulk_body(body, texts)
-                same(self._call(texts), ("end_stores", ()), "the end of a group of stores")
-            case StoresRead():
-                same(self._call(texts), ("wait_stores_read", ()), "a wait for stores")
-            case BulkStore(source, name, coordinates):
-                word, (box, start, *places) = self._call(texts)
-                same(word, f"store_box_{len(coordinates)}d", "a store of a box")
-                same(self.scope.get(box[1]), ("map", name), "a tensor map")
-                self._same_coordinates(places, coordinates)
-                same(self._start(start, source), self._first(source), f"where a box begins in {source.buffer}")
+        word, (box, start, *places) = self._call(texts)
+        same(word, f"store_box_{len(node.coordinates)}d", "a store of a box")
+        same(self.scope.get(box[1]), ("map", node.map), "a tensor map")
+        self._same_coordinates(places, node.coordinates)
+        same(self._start(start, node.place), self._first(node.place), f"where a box begins in {node.place.buffer}")
 
     def _same_coordinates(self, texts, coordinates):
         wanted = [c.evaluate(self.env) for c in coordinates]

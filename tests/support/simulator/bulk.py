@@ -11,8 +11,8 @@ from itertools import product
 from tests.support.enumeration.runs import Wrong
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Const
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkCopy, BulkWait, StartBarriers
 from tilegen.lowering.program import For, If
+from tilegen.lowering.timelines import Await, Box, Start, StartBarriers
 
 
 class BulkMemory(dict):
@@ -56,8 +56,8 @@ class BulkThread:
                         self.shared.arrived.setdefault((name, slot), 0)
                         self.shared.expected.setdefault((name, slot), 0)
                         self.shared.needed[name, slot] = arrivals
-            case BulkCopies(barrier, _, expected, body):
-                barrier = self._barrier(barrier)
+            case Start(count=expected, body=body):
+                barrier = self._barrier(node.at)
                 if not self.home.ring and self.last_seen(self.shared, barrier) < self.shared.ended[barrier] - 1:
                     raise Wrong("hang")  # it arrives twice in one phase
                 self.shared.expected[barrier] += expected
@@ -65,12 +65,12 @@ class BulkThread:
                 arrived = [self._copy_box(copy, barrier) for copy in self._copies(body)]
                 if len(self.shared.cluster) == 1 and sum(arrived) != expected:
                     raise Wrong("hang")
-            case BulkCopy():
+            case Box():
                 raise Wrong("hang")  # its bytes are expected in no phase
-            case BulkWait(barrier, phase):
-                barrier = self._barrier(barrier)
+            case Await(number=number):
+                barrier = self._barrier(node.at)
                 last = self.shared.ended[barrier] - 1
-                if last % 2 != phase.evaluate(self.env) % 2:
+                if last % 2 != number.evaluate(self.env) % 2:
                     raise Wrong("hang")
                 self.seen[self.shared.rank, barrier] = last
 
@@ -112,16 +112,16 @@ class BulkThread:
             else:
                 yield node
 
-    def _copy_box(self, copy: BulkCopy, wanted):
+    def _copy_box(self, copy: Box, wanted):
         """The bytes of a box, whose elements are on their way, and arrive where they are wanted."""
         each = next(m for m in self.home.launch.maps if m.name == copy.map)
-        barrier, size = self._barrier(copy.barrier), DTYPE_BYTES[each.dtype]
+        barrier, size = self._barrier(copy.at), DTYPE_BYTES[each.dtype]
         if barrier != wanted:
             raise Wrong("hang")
         blocks = self.reached(copy.blocks, barrier)
         tensor = self.home.launch.buffers[each.buffer]
         first = [c.evaluate(self.env) for c in copy.coordinates]
-        place = self._linear(copy.target) * size
+        place = self._linear(copy.place) * size
         if place % 128 or each.box[0] * size % 16:
             raise Wrong("misaligned")
         number = 0
@@ -131,7 +131,7 @@ class BulkThread:
             at = dict(zip(reversed(tensor.order), index, strict=True))
             source = Access(tensor.name, tuple(const(at[d]) for d in range(len(at))))
             value = self._read(source) if inside else self._value(Const(0, each.dtype))
-            key = copy.target.buffer, swizzled(place + number * size, each.swizzle) // size
+            key = copy.place.buffer, swizzled(place + number * size, each.swizzle) // size
             for shared in blocks:
                 self._bring(shared, key, value, barrier)
             number += 1

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.ptx_isa import WARP
 from tests.support.simulator.warp import warp_steps
-from tilegen.lowering.bulk_nodes import BulkCopies, Release, SkipSlots, StartRing, TakeTurn
 from tilegen.lowering.program import If
+from tilegen.lowering.timelines import EMPTIED, FILLED, Arrive, Await, NextSlot, Start
 
 
 def has_ring(launch):
     """True if a producer waits until something has been released."""
-    return any(isinstance(node, Release) or getattr(node, "arrival", True) is False for node in launch.nodes)
+    return any(isinstance(node, Arrive | Await) and node.line == EMPTIED for node in launch.nodes)
 
 
 def clusters_of(launch, blocks):
@@ -65,8 +65,8 @@ class RingThread:
 
     def wait_phase(self, node, path):
         """Goes on when the barrier's phase has the parity, and knows of what was touched before who arrived there."""
-        barrier = self._barrier(node.barrier)
-        while (self.shared.ended[barrier] - 1) % 2 != node.phase.evaluate(self.env) % 2:
+        barrier = self._barrier(node.at)
+        while (self.shared.ended[barrier] - 1) % 2 != node.number.evaluate(self.env) % 2:
             yield "wait", path
         self.seen[self.shared.rank, barrier] = self.shared.ended[barrier] - 1
         for told in self.shared.released.pop(barrier, ()):
@@ -75,8 +75,7 @@ class RingThread:
     def go_on(self, node):
         """At the first number, or further on."""
         number = node.place.number
-        by = node.count.evaluate(self.env) if isinstance(node, SkipSlots) else 1
-        self.env[number] = 0 if isinstance(node, StartRing) else self.env[number] + by
+        self.env[number] = self.env[number] + node.by.evaluate(self.env) if isinstance(node, NextSlot) else 0
 
     def stop_at(self, node, path):
         """A barrier of the block, or of some threads from a first one on."""
@@ -89,17 +88,17 @@ class RingThread:
     def turn(self, node, path):
         """Comes to a named barrier of so many threads: who takes a turn waits there for the others."""
         yield "warp", path
-        turns, group = self.shared.turns, node.group.evaluate(self.env)
+        turns, group = self.shared.turns, node.at.evaluate(self.env)
         ended, count = turns.get(group, (0, 0))
-        turns[group] = (ended, count + 1) if count + 1 < node.threads else (ended + 1, 0)
+        turns[group] = (ended, count + 1) if count + 1 < node.count else (ended + 1, 0)
         yield "warp", (*path, "behind")
-        while isinstance(node, TakeTurn) and turns[group][0] == ended:
+        while isinstance(node, Await) and turns[group][0] == ended:
             yield "wait", path
 
     def release(self, node, path):
         """One lane arrives when the others of its warp are there, too; in a cluster, one at each block."""
         yield "warp", path
-        barrier, warp = self._barrier(node.barrier), self.number // WARP
+        barrier, warp = self._barrier(node.at), self.number // WARP
         if self.number % WARP == 0:
             mine = {each.thread for each in self.shared.threads if each.number // WARP == warp}
             mine |= set() if warp % 4 else {("warpgroup", warp // 4)}  # whose products its first lane notes
@@ -180,7 +179,8 @@ def _meet(blocks):
 
 def _produces(body):
     return any(
-        isinstance(n, BulkCopies) or _produces((*getattr(n, "body", ()), *getattr(n, "orelse", ()))) for n in body
+        (isinstance(n, Start) and n.line == FILLED) or _produces((*getattr(n, "body", ()), *getattr(n, "orelse", ())))
+        for n in body
     )
 
 

@@ -13,7 +13,7 @@ from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.bulk import swizzled
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access
-from tilegen.lowering.bulk_nodes import BulkStore, BulkStores, StoresRead
+from tilegen.lowering.timelines import Await, Box, Start
 
 
 class StoreMemory:
@@ -28,11 +28,11 @@ class StoreThread:
 
     def store(self, node):
         match node:
-            case BulkStores(body):
-                self.started += [pair for copy in self._copies(body) for pair in self._start_store(copy)]
-            case BulkStore():
+            case Start():
+                self.started += [pair for copy in self._copies(node.body) for pair in self._start_store(copy)]
+            case Box():
                 raise Wrong("race")  # nobody can wait for what is in no group
-            case StoresRead():
+            case Await():
                 for source, target in self.started:
                     self._note("shared", source, False)
                     if source not in self.shared:
@@ -46,7 +46,7 @@ class StoreThread:
         each = next(m for m in self.home.launch.maps if m.name == copy.map)
         tensor, size = self.home.launch.buffers[each.buffer], DTYPE_BYTES[each.dtype]
         first = [c.evaluate(self.env) for c in copy.coordinates]
-        place = self._linear(copy.source) * size
+        place = self._linear(copy.place) * size
         if place % 128 or each.box[0] * size % 16:
             raise Wrong("misaligned")
         for number, offsets in enumerate(product(*map(range, reversed(each.box)))):
@@ -56,7 +56,7 @@ class StoreThread:
             at = dict(zip(reversed(tensor.order), index, strict=True))
             access = Access(tensor.name, tuple(const(at[d]) for d in range(len(at))))
             target = self._key("global", access, self._place(access))
-            source = (copy.source.buffer, swizzled(place + number * size, each.swizzle) // size)
+            source = (copy.place.buffer, swizzled(place + number * size, each.swizzle) // size)
             self._note("shared", source, False)
             self._note("global", target, True)
             if source in self.shared.unfenced:

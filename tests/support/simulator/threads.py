@@ -20,21 +20,6 @@ from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.bulk_nodes import (
-    BulkCopies,
-    BulkCopy,
-    BulkWait,
-    MeetCluster,
-    NextSlot,
-    PassTurn,
-    Release,
-    SkipSlots,
-    StartBarriers,
-    StartRing,
-    StoreNode,
-    TakeTurn,
-)
-from tilegen.lowering.launch_nodes import AwaitLaunches, LetNextBegin
 from tilegen.lowering.product_nodes import Begin, Complete, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -54,6 +39,7 @@ from tilegen.lowering.program import (
     VectorStore,
 )
 from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.timelines import Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")}
@@ -146,21 +132,13 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
     def _body(self, body, path):
         for place, node in enumerate(body):
             match node:
-                case StartBarriers() | MeetCluster():
+                case StartBarriers():
                     self.bulk(node)
-                    yield "cluster" if getattr(node, "cluster", True) else "barrier", (*path, place)
-                case StartRing() | NextSlot() | SkipSlots():
+                    yield "cluster" if node.cluster else "barrier", (*path, place)
+                case StartRing() | NextSlot():
                     self.go_on(node)
-                case TakeTurn() | PassTurn():
-                    yield from self.turn(node, (*path, place))
-                case BulkWait() if self.home.ring:
-                    yield from self.wait_phase(node, (*path, place))
-                case Release():
-                    yield from self.release(node, (*path, place))
-                case BulkCopies() | BulkCopy() | BulkWait():
-                    self.bulk(node)
-                case _ if isinstance(node, StoreNode):
-                    self.store(node)
+                case Start() | Arrive() | Await() | Box():
+                    yield from self._timeline(node, (*path, place))
                 case Barrier():
                     yield self.stop_at(node, (*path, place))
                 case Combine():
@@ -194,6 +172,23 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 case _:
                     self._plain(node)
 
+    def _timeline(self, node, path):
+        match node.line.name, node:
+            case "cluster", Await():
+                yield "cluster", path
+            case "turns", _:
+                yield from self.turn(node, path)
+            case "filled" | "emptied", Await() if self.home.ring:
+                yield from self.wait_phase(node, path)
+            case "filled" | "emptied", Arrive():
+                yield from self.release(node, path)
+            case "filled" | "emptied", _:
+                self.bulk(node)
+            case "stores", _:
+                self.store(node)
+            case "launches", _:
+                pass  # the launches of a simulation run one after the other
+
     def _plain(self, node):
         match node:
             case Declare(buffer, start):
@@ -224,8 +219,6 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 self._stmt(node)
             case RegisterBudget():
                 pass  # no thread of a simulation lacks any
-            case LetNextBegin() | AwaitLaunches():
-                pass  # the launches of a simulation run one after the other
             case _:
                 raise TypeError(node)
 

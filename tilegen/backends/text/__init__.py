@@ -11,26 +11,26 @@ from tilegen.backends.instructions import device_function
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text.body import Body
-from tilegen.backends.text.bulk import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import names_of
+from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import Launch
-from tilegen.lowering.bulk_nodes import StartRing
 from tilegen.lowering.grid import Product
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.product_nodes import Begin
 from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.timelines import StartRing
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")

@@ -6,9 +6,9 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
-from tilegen.lowering.bulk_nodes import BulkStore
 from tilegen.lowering.memory import stored_extents
 from tilegen.lowering.program import Launch, VectorCopy, VectorStore
+from tilegen.lowering.timelines import STORES, Box
 
 
 def shared_extents(buffer: Buffer) -> list[int]:
@@ -43,7 +43,7 @@ def written_by(launch: Launch) -> frozenset[str]:
                 found |= {name for name, _ in writes(node)}
             case VectorStore(target=target) | VectorCopy(target=target):
                 found.add(target.buffer)
-            case BulkStore(map=name):
+            case Box(line, _, name) if line == STORES:
                 found |= {each.buffer for each in launch.maps if each.name == name}
             case _:
                 pass

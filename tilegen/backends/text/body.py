@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text.arrays import register_extents
-from tilegen.backends.text.bulk import bulk_lines
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
@@ -14,10 +13,9 @@ from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
+from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
-from tilegen.lowering.bulk_nodes import BulkCopy, BulkNode, BulkStore, StoreNode, StoresRead
-from tilegen.lowering.launch_nodes import LaunchNode
 from tilegen.lowering.product_nodes import Begin, Complete, Hold
 from tilegen.lowering.program import (
     AsyncGroup,
@@ -41,12 +39,12 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.scatters import scattered
+from tilegen.lowering.timelines import Await, Box, TimelineNode
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
 _PLAIN = (
-    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Hold, Begin, Complete, Call, Perform, BulkCopy, BulkStore,
-    StoresRead,
+    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Hold, Begin, Complete, Call, Perform, Box,
 )  # fmt: skip
 
 
@@ -117,9 +115,11 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
-            case _ if isinstance(node, BulkNode | StoreNode | LaunchNode | RegisterBudget):
-                notes = self.fresh_notes(node.step) if isinstance(node, BulkCopy) else []
-                return [*(f"// {note}" for note in notes), *bulk_lines(node, w, self.lines)]
+            case RegisterBudget(count, more):
+                return [f"{'take' if more else 'give'}_registers<{count}>();"]
+            case _ if isinstance(node, TimelineNode):
+                notes = self.fresh_notes(node.step) if isinstance(node, Box) else []
+                return [*(f"// {note}" for note in notes), *timeline_lines(node, w, self.lines)]
             case Declare():
                 return self._declare(node)
             case Hold(buffers):
@@ -383,9 +383,13 @@ def _is_simple(lines: list[str]) -> bool:
     return len(lines) == 1 and lines[0].endswith(";")
 
 
+def _is_plain(node: Spmd) -> bool:
+    return isinstance(node, _PLAIN) or (isinstance(node, Await) and node.line.arrivals == "group")
+
+
 def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
-    if isinstance(before, _PLAIN) and isinstance(node, _PLAIN):
+    if _is_plain(before) and _is_plain(node):
         return lines[0].startswith("//")
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
     return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.reserved_words import fresh, means
-from tilegen.lowering.bulk_nodes import BulkCopies, BulkStores, StartRing
 from tilegen.lowering.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
+from tilegen.lowering.timelines import Start, StartRing
 
 _NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
@@ -77,7 +77,7 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
         if isinstance(node, If):
             _see(node.body, path, near)
             _see(node.orelse, path, near)
-        elif isinstance(node, BulkCopies | BulkStores):
+        elif isinstance(node, Start):
             _see(node.body, path, near)
         elif isinstance(node, Function):
             inner = path

@@ -1,0 +1,46 @@
+"""Kinds of nodes on timelines, as tests of a node."""
+
+from __future__ import annotations
+
+from tilegen.lowering.timelines import (
+    CLUSTER,
+    EMPTIED,
+    FILLED,
+    LAUNCHES,
+    ONE,
+    STORES,
+    TURNS,
+    Arrive,
+    Await,
+    Box,
+    NextSlot,
+    Start,
+)
+
+
+def _on(kind, *lines):
+    return lambda node: isinstance(node, kind) and node.line in lines
+
+
+is_event = _on(Start | Arrive | Await, FILLED, EMPTIED)
+is_wait = _on(Await, FILLED, EMPTIED)
+is_start_of_copies = _on(Start, FILLED)
+is_copy = _on(Box, FILLED)
+is_release = _on(Arrive, EMPTIED)
+is_start_of_stores = _on(Start, STORES)
+is_store = _on(Box, STORES)
+is_wait_for_stores = _on(Await, STORES)
+is_take = _on(Await, TURNS)
+is_turn = _on(Await | Arrive, TURNS)
+is_pass = _on(Arrive, TURNS)
+is_meeting = _on(Await, CLUSTER)
+is_wait_for_launches = _on(Await, LAUNCHES)
+is_begin_of_next = _on(Arrive, LAUNCHES)
+
+
+def is_next(node):
+    return isinstance(node, NextSlot) and node.by == ONE
+
+
+def is_skip(node):
+    return isinstance(node, NextSlot) and node.by != ONE

@@ -1,0 +1,146 @@
+"""Asynchronous work: the lines that start it, arrive and wait, in the words of its timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer
+from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
+from tilegen.ir.nodes import Access
+from tilegen.ir.walk import rewrite_indices
+from tilegen.lowering.program import Spmd
+from tilegen.lowering.timelines import (
+    ONE,
+    Arrive,
+    Await,
+    Box,
+    NextSlot,
+    RingPlace,
+    Start,
+    StartBarriers,
+    StartRing,
+    TimelineNode,
+)
+
+HOW_TO_LAUNCH = "launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1"
+
+
+def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable[Spmd]], list[str]]) -> list[str]:
+    """The lines of a node; `lines` writes those of what it starts. Some words are of CUDA alone."""
+    match node:
+        case StartBarriers(barriers):
+            counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
+            calls = [f"start_barriers({name}, {count}, {arrivals});" for name, count, arrivals in counts]
+            if node.cluster:
+                return [*calls, "wait_for_cluster();  // the barriers of all blocks have been started"]
+            return [*calls, "__syncthreads();  // the barriers have been started"]
+        case StartRing(place):
+            return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
+        case NextSlot(place, by):
+            at = f"{writer.names[place.slot]}, {writer.names[place.phase]}"
+            if by == ONE:
+                return [f"next_slot<{place.slots}>({at});"]
+            return [f"skip_slots<{place.slots}>({at}, {writer.index(by)});  // those of the other group"]
+        case _ if node.line.only_cuda and writer.dialect is not CUDA:
+            return []
+    line, said = node.line, _Said(node, writer)
+    match node:
+        case Start():
+            return [*said.call(line.opens), *lines(node.body), *said.call(line.arrive)]
+        case Arrive():
+            return said.call(line.arrive_at_blocks if node.blocks else line.arrive, line.arrived)
+        case Await():
+            return said.call(line.wait, line.waited)
+        case Box():
+            return said.call(line.box_of_blocks if node.blocks else line.box)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """The words of a row, with what a node says."""
+
+    node: Any
+    writer: Writer
+
+    def call(self, words: str, why: str = "") -> list[str]:
+        """A call as a statement, with a comment; none where the row has no words."""
+        return [f"{words.format_map(self)};" + (f"  // {why.format_map(self)}" if why else "")] if words else []
+
+    def __getitem__(self, word: str) -> object:
+        node, writer = self.node, self.writer
+        match word:
+            case "at":
+                if isinstance(node.at, Affine):
+                    return writer.index(node.at)
+                return _released(node.at, writer) if isinstance(node, Arrive) else _address(node.at, writer)
+            case "parity":
+                return _parity(node.number, writer)
+            case "have":
+                return _have(node.buffers)
+            case "place":
+                return _first_place(node.place, writer)
+            case "map":
+                return writer.names[node.map]
+            case "rank":
+                return len(node.coordinates)
+            case "coordinates":
+                return ", ".join(_coordinates(node.coordinates, writer))
+            case _:
+                return getattr(node, word)
+
+
+def _have(buffers: tuple[str, ...]) -> str:
+    return f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
+
+
+def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
+    """`body` with the slot and the phase of a number in a ring in two integers, as which a thread counts it on."""
+    integers: dict[Atom, Affine] = {}
+    for place in places:
+        number, slots, slot = var(place.number), place.slots, var(place.slot)
+        integers[Mod(number, slots)] = slot
+        integers[Mod(number + (slots - 1), slots)] = Affine(((Mod(slot + (slots - 1), slots), 1),))
+        integers[Div(number, slots)] = var(place.phase)
+    return rewrite_indices(body, lambda value: value.with_atoms(integers))
+
+
+def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
+    """The coordinates of a box as the integers of 32 bits that the hardware takes."""
+    integers = [writer.index(c) for c in coordinates]
+    return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
+
+
+def _address(barrier: Access, writer: Writer) -> str:
+    return f"&{writer.element(barrier.buffer, barrier.index)}"
+
+
+def _released(barrier: Access, writer: Writer) -> str:
+    """The address of the barrier of a slot, or of the one before a slot."""
+    match barrier.index:
+        case (Affine(terms=((Mod(arg, by), 1),), const=0),) if arg.const == by - 1:
+            return f"&{writer.names[barrier.buffer]}[slot_before<{by}>({writer.index(arg - arg.const)})]"
+        case _:
+            return _address(barrier, writer)
+
+
+def _parity(phase: Affine, writer: Writer) -> str:
+    """The parity of a phase. Of one that a ring counts the text has no more than that."""
+    changed, rest = phase.const % 2, phase - phase.const
+    if rest.names() & {*writer.parities}:
+        return writer.index(rest) + (" ^ 1" if changed else "")
+    return writer.index((rest + changed) % 2)
+
+
+def _first_place(access: Access, writer: Writer) -> str:
+    """The address of an element whose place no swizzle changes: of the array that begins there."""
+    bare = replace(writer.buffers[access.buffer], swizzle=None)
+    buffer = replace(writer, buffers={**writer.buffers, bare.name: bare})
+    text = buffer.element(access.buffer, access.index)
+    zero = f"[{writer.index(const(0))}]"
+    short = text
+    while short.endswith(zero):
+        short = short.removesuffix(zero)
+    return short if short != text else f"&{text}"
