@@ -15,14 +15,17 @@ from tilegen.frontend.folding import Literal
 from tilegen.frontend.fractions import fix_fractions
 from tilegen.frontend.index import affine_of, conditions_of, constant_truth
 from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
+from tilegen.frontend.lists import hits_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction, write_out
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
-from tilegen.frontend.values import Scope, check_rank, unknown_reduction, value_of
+from tilegen.frontend.targets import check_left
+from tilegen.frontend.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.choices import condition_of
 from tilegen.ir.in_place import old_of
 from tilegen.ir.initial import init_value
+from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Op, Scalar, Tensor
 from tilegen.ir.walk import loads, walk
 
@@ -70,7 +73,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     for equation, own in zip(decl.equations, words, strict=True):
         target = equation.target.base.text
         with collected:
-            _check_target(equation, tensors, scalars, done)
+            check_left(equation, tensors, scalars, done)
             names = {word: word if used[word] == 1 else f"{target}.{word}" for word in own.all()}
             defined, circle = frozenset(done), frozenset(name for name, needed in behind.items() if target in needed)
             built = _equation(
@@ -79,7 +82,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
             if built.best:
                 tensors[built.best] = _tensor_of_best(tensors[target], built)
             equations.append(built)
-        done[target] = equation
+        done |= {side.base.text: equation for side in (equation.target, equation.kept) if side}
     collected.raise_any()
     for param in (*decl.outputs, *decl.variables):
         if param.name.text not in done:
@@ -254,26 +257,6 @@ def _tensors_behind(equations: Sequence[s.Assign]) -> dict[str, set[str]]:
     return found
 
 
-def _check_target(
-    equation: s.Assign, tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar], done: Mapping[str, s.Assign]
-) -> None:
-    name = equation.target.base
-    if name.text in scalars:
-        raise SourceError(f"'{name.text}' is a scalar and cannot be written", name.span)
-    if name.text not in tensors:
-        written = [t.name for t in tensors.values() if t.role != "input"]
-        notes = did_you_mean(name.text, written) or (f"declare it: var {name.text}: f32[...]",)
-        raise SourceError(f"there is no tensor '{name.text}'", name.span, notes=notes)
-    if tensors[name.text].role == "input":
-        notes = ("what is declared among the outputs, too, is updated in place",)
-        raise SourceError(f"'{name.text}' is an input and cannot be written", name.span, notes=notes)
-    if name.text in done:
-        line = done[name.text].span.line
-        notes = (f"the first is on line {line}; one equation defines all elements of its target",)
-        raise SourceError(f"'{name.text}' has a second equation", name.span, notes=notes)
-    check_rank(tensors[name.text], equation.target)
-
-
 def _equation(
     decl: s.KernelDecl,
     equation: s.Assign,
@@ -291,12 +274,12 @@ def _equation(
     check_words(equation, words, {*known, *names}, declared)
     loops = loops_of(equation, words, names, known, declared, assumed)
     index = {**known, **loops.values}
-    inputs = {t.name for t in tensors.values() if t.role == "input"}
+    readable |= {t.name for t in tensors.values() if t.role == "input"}
     extents = {r.name: r.extent for r in (*loops.left, *loops.reduced)}
-    sizes = decl.size_names()
-    scope = Scope(tensors, scalars, index, decl.functions, readable | inputs, target.name, circle, extents, sizes)
+    scope = Scope(tensors, scalars, index, decl.functions, readable, target.name, circle, extents, decl.size_names())
     reduce, body = _split_reduction(equation.value)
-    value = value_of(scope, body)
+    kept = hits_of(scope, equation, index, declared) if equation.kept else None
+    value = kept[0] if kept else value_of(scope, body)
     best = arg = first = None
     if reduce in ("argmax", "argmin"):
         best = f"{target.name}.best"
@@ -304,13 +287,12 @@ def _equation(
         places = tuple(loops.values[word] for word in words.reduced)
         arg, first = argmax_place_and_start(loops, places, target.dtype, equation.value.span)
     typed = adapt(value, target.dtype) if best is None else adapt_to_default(value)
-    if best is None:
+    if best is None and kept is None:
         _check_type(equation, typed.dtype, target)
-    if reduce is not None:
-        if typed.dtype in BYTE_FLOATS:
-            note = f"cast what it reduces: {reduce}[...](f32(...))"
-            raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
-        typed = _term(typed, target, reduce, loops.on_all_terms)
+    if reduce is not None and typed.dtype in BYTE_FLOATS:
+        note = f"cast what it reduces: {reduce}[...](f32(...))"
+        raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
+    typed = _term(typed, target, reduce, loops.on_all_terms) if reduce else typed
     return Equation(
         target.name,
         tuple(affine_of(item, index, declared) for item in equation.target.items),
@@ -322,6 +304,7 @@ def _equation(
         best,
         arg,
         first,
+        hits=kept[1] if kept else None,
         span=equation.span,
     )
 
@@ -335,6 +318,8 @@ def _term(term: Expr, target: Tensor, reduce: str, conditions: tuple[Condition, 
     truths = {constant_truth(c) for c in conditions}
     if truths <= {True}:
         return term
+    if reduce in LISTS:
+        return Op("and", (condition_of(conditions), term), "bool")
     if False in truths:
         return init_value(reduce, term.dtype)
     return Op("select", (condition_of(conditions), term, init_value(reduce, term.dtype)), term.dtype)

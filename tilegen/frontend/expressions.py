@@ -14,6 +14,7 @@ from tilegen.frontend.syntax import (
     Binary,
     Choice,
     Fallback,
+    Hit,
     Name,
     Num,
     Reduction,
@@ -53,6 +54,9 @@ def convert(place: Place, node: Branch | Token | None) -> Syntax:
         case "choice":
             then, condition, other = (convert(place, p) for p in parts[::2])
             return Choice(then, condition, other, span)
+        case "hit":
+            *items, condition = (convert(place, p) for p in branches(parts))
+            return Hit(tuple(items), condition, span)
         case "unary":
             if parts[0] == "-" and branch(parts[1]).children == [_LEAST_DIGITS]:
                 return Num(-LARGEST - 1, span)  # which no positive number of a type is the opposite of

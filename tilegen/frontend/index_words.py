@@ -10,6 +10,7 @@ from tilegen.frontend import syntax as s
 from tilegen.frontend.index import COMPARISONS, affine_of
 from tilegen.frontend.nested import NestedReduction
 from tilegen.ir.affine import Affine
+from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
 
 # What is declared and is no index or size: data.
@@ -87,6 +88,8 @@ def check_words(equation: s.Assign, words: IndexWords, index: Collection[str], t
     top = equation.value
     inside = top.body if isinstance(top, s.Reduction) else top
     for part in s.subexpressions(inside):
+        if isinstance(part, s.Reduction) and part.word.text in LISTS:
+            raise SourceError(f"a '{part.word.text}' is the whole right side of an equation", part.span)
         if isinstance(part, s.Reduction) and part.word.text in REDUCTIONS:
             raise NestedReduction(equation, part)
     for part in s.subexpressions(top):

@@ -6,6 +6,7 @@ from lark import Token
 
 from tilegen.errors import SourceError
 from tilegen.frontend.expressions import conjunction, convert, convert_all, name
+from tilegen.frontend.lists import counting
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import (
     Assign,
@@ -121,12 +122,8 @@ def _equation(place: Place, tree: Branch) -> Assign:
     target, _, value, _, condition, _ = tree.children
     left: Syntax = convert(place, branch(target))
     assert isinstance(left, Subscript)
-    return Assign(
-        left,
-        convert(place, branch(value)),
-        conjunction(convert_all(place, condition)) if condition is not None else None,
-        place.of(tree),
-    )
+    where = conjunction(convert_all(place, condition)) if condition is not None else None
+    return counting(Assign(left, convert(place, branch(value)), where, place.of(tree)))
 
 
 def _claim(place: Place, tree: Branch) -> ClaimDecl:

@@ -83,6 +83,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Hit:
+    """`(items) if condition`: what a list keeps of a point, and whether it does."""
+
+    items: tuple[Syntax, ...]
+    condition: Syntax
+    span: Span
+
+
+@dataclass(frozen=True)
 class Unary:
     operator: str
     arg: Syntax
@@ -97,7 +106,7 @@ class Binary:
     span: Span
 
 
-Syntax = Num | Name | Subscript | Apply | Reduction | Within | Fallback | Choice | Unary | Binary
+Syntax = Num | Name | Subscript | Apply | Reduction | Within | Fallback | Choice | Hit | Unary | Binary
 
 
 def parts_of(value: Syntax) -> Iterator[Syntax]:
@@ -141,12 +150,13 @@ class StorageOrder:
 
 @dataclass(frozen=True)
 class Assign:
-    """`target[index] = value for condition`."""
+    """`target[index] = value for condition`; of a list the target is what counts its hits, and `kept` the left side."""
 
     target: Subscript
     value: Syntax
     condition: Syntax | None
     span: Span
+    kept: Subscript | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ def _text_and_level(node: s.Syntax) -> tuple[str, int]:
             return f"{text_of(read, _CHOICE)} else {text_of(value, _CHOICE)}", _ARGUMENT
         case s.Choice(then, condition, other):
             return f"{text_of(then, _OR)} if {text_of(condition, _OR)} else {text_of(other, _CHOICE)}", _CHOICE
+        case s.Hit(items, condition):
+            kept = f"({_comma_separated(items)})" if len(items) > 1 else text_of(items[0], _OR)
+            return f"{kept} if {text_of(condition, _OR)}", _ARGUMENT
         case s.Unary("not", arg):
             return f"not {text_of(arg, _NOT)}", _NOT
         case s.Unary(operator, arg):

@@ -78,6 +78,9 @@ def value_of(scope: Scope, node: s.Syntax) -> Typed:
             return _apply(scope, node)
         case s.Reduction():
             raise unknown_reduction(node.word)
+        case s.Hit():
+            notes = ("a choice is 'a if condition else b'; a list alone does without what is no hit",)
+            raise SourceError("'else' is missing here", node.span, notes=notes)
         case s.Within():
             raise SourceError("a range can stand in a reduction only: sum[k in 0..n](...)", node.span)
         case _:

@@ -17,6 +17,7 @@ from math import isfinite
 
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import Affine, Div, Mod, const
+from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import (
     FLOATS,
     INTEGERS,
@@ -122,6 +123,9 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.best is not None and stmt.arg is not None:
         _best(w, stmt, depth, where, value, target, loads)
         return
+    if stmt.hits is not None:
+        _keep(w, stmt, stmt.hits, depth, where, value)
+        return
     if stmt.reduce:
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
         value = _update(stmt.reduce, f"data{n}[{target}]", value)
@@ -154,6 +158,25 @@ def _best(w: CodeWriter, stmt: Stmt, depth: int, where: str, value: str, target:
     w.put(depth + 1, f"data{m}[{best}] = new")
     w.put(depth + 1, f"data{n}[{target}] = index")
     w.put(depth + 1, f"set{n}[{target}] = 1")
+
+
+def _keep(w: CodeWriter, stmt: Stmt, hits: Hits, depth: int, where: str, value: str) -> None:
+    """A hit goes to the place that its list counts up from."""
+    n, access = w.buffers[stmt.target.buffer], hits.access
+    w.put(depth, f"if not set{n}[t]: unset({where}, {stmt.target.buffer!r}, t)")
+    w.put(depth, f"if {value}:")
+    items = [_narrow(w, access.buffer, _expr(w, item, depth + 1, where, {})) for item in hits.items]
+    w.put(depth + 1, f"place = data{n}[t]")
+    w.put(depth + 1, f"data{n}[t] = {_narrow(w, stmt.target.buffer, 'place + 1')}")
+    w.put(depth + 1, f"if 0 <= place < {_index_text(w, hits.capacity)}:")
+    shape, m = w.shapes[access.buffer], w.buffers[access.buffer]
+    for number, item in enumerate(items):
+        names = [_index_text(w, i) for i in access.index]
+        names[hits.place] = "place"
+        names[-1] = str(number) if len(items) > 1 else names[-1]
+        w.put(depth + 2, f"k = {_position([f'({name})' for name in names], shape)}")
+        w.put(depth + 2, f"data{m}[k] = {item}")
+        w.put(depth + 2, f"set{m}[k] = 1")
 
 
 def _update(reduce: str, old: str, value: str) -> str:

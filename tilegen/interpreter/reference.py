@@ -25,6 +25,7 @@ from tilegen.interpreter.box import (
     parts,
 )
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
+from tilegen.interpreter.lists import keep_lists
 from tilegen.interpreter.prefixes import prefixes
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, TermSum, accumulator
@@ -50,8 +51,8 @@ class Reference:
         written: which elements the kernel defines; the others may hold anything.
         gap: for the target of argmax or argmin, None otherwise: takes indices in the shape of the target and tells how
             far the value at each is from the best one, as a share of what these values' bounds explain. Up to 1 it may
-            be the best; inf where it is not, or is no index at all.
-        best: for such a target how far the best values may be off; None otherwise.
+            be the best; inf where it is not, or is no index at all. For a list in any order it takes the list.
+        best: for a target of argmax or argmin how far the best values may be off; None otherwise.
     """
 
     value: Array
@@ -93,12 +94,14 @@ def reference(
             memory[tensor.name] = empty_memory(tensor.name, tensor.dtype, shape_of(tensor, sizes))
     for number in kernel.scalars:
         memory[number.name] = memory_of_input(number.name, number.dtype, np.asarray(arrays[number.name]))
-    judges: dict[str, tuple[Callable[[Array], Array], Array]] = {}
+    judges: dict[str, tuple[Callable[[Array], Array] | None, Array | None]] = {}
     with np.errstate(all="ignore"):
         marked = _mark_rough(kernel.equations, tolerance.approximate)
         for shared, group in groupby(marked, lambda e: e.loops[: e.carried]):
             _compute_along(shared, tuple(group), sizes, memory, tolerance)
         for equation in marked:
+            if equation.hits and equation.reduce == "unordered_list":
+                judges[equation.hits.access.buffer] = keep_lists(equation, sizes, memory), None
             if equation.best is not None:
                 judges[equation.target] = _judge(equation, dict(sizes), memory), memory[equation.best].error
     return {
@@ -158,6 +161,9 @@ def _compute_along(
 
 def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory], tolerance: Tolerance) -> None:
     """One equation, for all points of its loops, a part of the box at a time."""
+    if equation.hits:
+        keep_lists(equation, sizes, memory)
+        return
     target = memory[equation.target]
     best = memory[equation.best] if equation.best else None
     names = tuple(r.name for r in equation.loops)

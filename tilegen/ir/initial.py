@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const
 
 
 def init_value(reduce: str, dtype: str) -> Const:
     """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
-    if reduce in ("sum", "prod"):
-        return Const(0 if reduce == "sum" else 1, dtype)
+    if reduce in ("sum", "prod", *LISTS):
+        return Const(1 if reduce == "prod" else 0, dtype)
     sign = -1 if reduce in ("max", "argmax") else 1
     if dtype in FLOATS:
         return Const(sign * float("inf"), dtype)

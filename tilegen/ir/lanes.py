@@ -37,7 +37,7 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
     Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
     """
-    if not stmt.reduce or "thread.x" not in map(_kind, path):
+    if not stmt.reduce or stmt.hits or "thread.x" not in map(_kind, path):
         return None
     depth = [*map(_kind, path)].index("thread.x")
     if not _divides_warp(path[depth]) or "scatter" in map(_kind, path[depth:]):

@@ -16,6 +16,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.beside import Beside
 from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
 from tilegen.ir.index_range import Range as Range
+from tilegen.ir.lists import LISTS, Hits
 from tilegen.ir.role import Role
 from tilegen.ir.shown import counted, listing
 from tilegen.ir.swizzle import Swizzle
@@ -36,7 +37,7 @@ THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
-REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin")
+REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", *LISTS)
 
 
 # -- data expressions; each knows its dtype, one of DTYPE_BYTES
@@ -128,10 +129,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory.
-
-    The names of its dimensions, where an equation gives them, serve `layout=[k, i]` and messages.
-    """
+    """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory."""
 
     name: str
     dtype: str
@@ -145,13 +143,14 @@ class Tensor:
 class Equation:
     """`target[index] = reduce[reduced](value)`, for every point of `loops` that satisfies `conditions`.
 
-    `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is
-    None). `conditions` restrict the points, those of the reduction included. For argmax and argmin the
-    `value` is what is compared, the target receives `arg`, and `best` names the intermediate tensor that holds the best
-    value so far (same index as the target). The target starts with `first`, the first index of the range.
+    `loops` are the ranges of the left side, `reduced` those of the reduction (empty where `reduce` is None).
+    `conditions` restrict the points, those of the reduction included. For argmax and argmin the `value` is what is
+    compared, the target receives `arg`, and `best` names the intermediate tensor that holds the best value so far (same
+    index as the target). The target starts with `first`, the first index of the range.
 
     With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
     reduces, ahead of the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
+    A list counts in its target the points at which its value, a condition, is true, and stores `hits` there.
 
     The outermost `carried` loops are those along which a recurrence goes: what is read of the target was defined in an
     earlier iteration of these. Equations that read each other stand together, and share them.
@@ -170,6 +169,7 @@ class Equation:
     running: str | None = None
     inclusive: bool = False
     carried: int = 0
+    hits: Hits | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -272,17 +272,16 @@ class Access:
 class Stmt:
     """One assignment or reduction step, executed where every condition of `guard` holds.
 
-    `name` says which statement of the kernel this is: "C" for the equation of C (its update, if it
-    reduces), "C.init" for the start of its reduction ("C.best.init" for the companion of an arg
-    reduction); `instance` is the point of that statement that runs here, one entry for each of its
-    loops. A copy has `instance` None and the name of the buffer it fills; which element of a tensor it hands over is
-    plain if it reads or writes the tensor, and stands in `element` if not.
+    `name` says which statement of the kernel this is: "C" for the equation of C (its update, if it reduces), "C.init"
+    for the start of its reduction ("C.best.init" for the companion of an arg reduction); `instance` is the point of
+    that statement that runs here, one entry for each of its loops. A copy has `instance` None and the name of the
+    buffer it fills; which element of a tensor it hands over is plain if it has that, and stands in `element` if not.
 
-    With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin,
-    `best` is the access to the best value and `arg` the index that goes with `value`; a strictly
-    better value replaces, so the first of equals wins. An `arg` that is loaded goes with the best value of a
-    part: there the lower index of equals wins, in whatever order the parts come. An `atomic` update is one
-    access to memory, so that parallel iterations may make theirs to one element.
+    With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin, `best` is the access to
+    the best value and `arg` the index that goes with `value`; a strictly better value replaces, so the first of equals
+    wins. An `arg` that is loaded goes with the best value of a part: there the lower index of equals wins, in whatever
+    order the parts come. A list counts in the target where its value is true, and puts `hits` where that stood before.
+    An `atomic` update is one access to memory, so that parallel iterations may make theirs to one element.
     """
 
     name: str
@@ -294,6 +293,7 @@ class Stmt:
     best: Access | None = None
     arg: Expr | None = None
     atomic: bool = False
+    hits: Hits | None = None
     element: tuple[Affine, ...] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import (
     Buffer,
     Cast,
@@ -82,15 +83,25 @@ def _node(node: Node, depth: int) -> list[str]:
 
 def show_stmt(stmt: Stmt) -> str:
     """The statement on one line, its guard behind it."""
-    update = _UPDATES[stmt.reduce] if stmt.reduce else "="
     value = show_expr(stmt.value)
     if stmt.arg is not None and stmt.best is not None:
         value = f"({value} at {show_expr(stmt.arg)}, best in {_access(stmt.best.buffer, stmt.best.index)})"
     atomic = "atomic " if stmt.atomic else ""
-    text = f"{atomic}{_access(stmt.target.buffer, stmt.target.index)} {update} {value}"
-    if stmt.guard:
-        text += f"  if {' and '.join(show_condition(c) for c in stmt.guard)}"
-    return text
+    guard = f"  if {' and '.join(show_condition(c) for c in stmt.guard)}" if stmt.guard else ""
+    target = _access(stmt.target.buffer, stmt.target.index)
+    if stmt.hits is not None:
+        return f"{atomic}{stmt.reduce} {_kept(stmt.hits, target)} if {value}{guard}"
+    return f"{atomic}{target} {_UPDATES[stmt.reduce] if stmt.reduce else '='} {value}{guard}"
+
+
+def _kept(hits: Hits, counter: str) -> str:
+    """`at[count[o]] = (y, x)`: what a list keeps of a hit, where, and what counts its hits."""
+    places = [str(i) for i in hits.access.index]
+    places[hits.place] = counter
+    items = ", ".join(map(show_expr, hits.items))
+    if len(hits.items) > 1:
+        places, items = places[:-1], f"({items})"
+    return f"{hits.access.buffer}[{', '.join(places)}] = {items}"
 
 
 def show_condition(condition: Condition) -> str:

@@ -341,5 +341,6 @@ def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
 def writes(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
     """(buffer, index) of every element that `stmt` writes."""
     yield stmt.target.buffer, stmt.target.index
-    if stmt.best:
-        yield stmt.best.buffer, stmt.best.index
+    for access in (stmt.best, stmt.hits and stmt.hits.access):
+        if access:
+            yield access.buffer, access.index

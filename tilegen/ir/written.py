@@ -60,6 +60,7 @@ def _statement(equation: Equation) -> Stmt:
         reduce=equation.reduce,
         best=Access(equation.best, equation.index) if equation.best else None,
         arg=equation.arg,
+        hits=equation.hits,
         span=equation.span,
     )
 

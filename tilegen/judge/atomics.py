@@ -3,6 +3,10 @@
 Theorem: iterations that collide on an element by atomic updates alone leave in it what they would leave one after the
 other, if all of them combine by one operation, which the hardware has for that type, in global or shared memory, and
 the order of terms is free: a step has said so, or each element gets one term. No value that passes on the way is read.
+
+A list counts so, too, where its kernel leaves the order of hits open. The law: of updates that add one to an element,
+each in one access, no two find the same value there, and n of them find 0 to n - 1. So each hit has a place of its own,
+hits fill the places from the first on, and the count is how many there are, in whatever order they come.
 """
 
 from __future__ import annotations
@@ -27,14 +31,19 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
     buffer = program.buffers[stmt.target.buffer]
     if stmt.is_copy or stmt.reduce is None:
         raise Refused(f"'{stmt.name}' is no update of a reduction, and would be atomic")
+    if stmt.reduce == "list":
+        raise Refused(
+            f"atomic updates of '{stmt.name}' come in any order, and its hits have to keep theirs",
+            way="an unordered_list in the kernel may have its hits in any order",
+        )
     if (stmt.reduce, buffer.dtype) not in NATIVE:
         raise NoForm(
             f"there is no atomic {stmt.reduce} of {buffer.dtype}, which '{stmt.name}' is",
             None,
-            "atomic are sums of f32, f64 and i32, and the max and min of i32",
+            "atomic are sums of f32, f64 and i32, the max and min of i32, and lists that count in i32",
             f"rfactor({stmt.name}, ...) reduces in parts, which a launch of its own combines",
         )
-    if stmt.name not in program.tree.reassociated:
+    if stmt.name not in program.tree.reassociated and stmt.reduce != "unordered_list":
         _check_single(program.original, stmt.name)
     if buffer.space == "register":
         raise Refused(

@@ -53,7 +53,8 @@ def check_equations(kernel: Kernel) -> Kernel:
     equations: list[Equation] = []
     collected, wrong = Collected(), set[str]()
     for equation in kernel.equations:
-        if wrong.isdisjoint(load.buffer for load in loads(equation.value)):  # what is said of others may come of these
+        # What is said of others may come of these.
+        if wrong.isdisjoint(load.buffer for load in loads((equation.value, equation.hits))):
             wrong.add(equation.target)
             with collected:
                 equations.append(_checked(kernel, equation, writers))
@@ -68,8 +69,13 @@ def _checked(kernel: Kernel, equation: Equation, writers: Mapping[str, Equation]
     """The equation, if it is well defined. Raises SourceError."""
     check = _Check(kernel, equation, writers)
     try:
-        check.target()
-        return replace(equation, value=check.value(equation.value, ALWAYS))
+        check.target(equation.target, equation.index)
+        value, hits = check.value(equation.value, ALWAYS), equation.hits
+        if hits:
+            check.target(hits.access.buffer, hits.access.index)
+            wanted = cases_of(equation.value)[0]
+            hits = replace(hits, items=tuple(check.value(item, wanted) for item in hits.items))
+        return replace(equation, value=value, hits=hits)
     except Undecided:
         message = f"whether the equation of '{equation.target}' is well defined is beyond the budget for one proof"
         notes = ("name parts of it with 'var' tensors",)
@@ -93,27 +99,27 @@ class _Check(EquationPoints):
 
     # -- what it defines
 
-    def target(self) -> None:
+    def target(self, name: str, index: tuple[Affine, ...]) -> None:
         """Every element that is defined is inside the target, and is defined once."""
-        tensor = self.kernel.tensor(self.equation.target)
-        if defines_all(self.equation, tensor):
+        tensor = self.kernel.tensor(name)
+        if name == self.equation.target and defines_all(self.equation, tensor):
             return
         left = points_of(self.kernel, self.equation.loops, conditions_on_left(self.equation))
-        found = _outside(left, self.equation.index, tensor, self.name_order(self.equation.loops))
+        found = _outside(left, index, tensor, self.name_order(self.equation.loops))
         if found is not None:
             point, dim = found
             raise SourceError(
                 f"an element outside of '{tensor.name}' is defined",
                 self.equation.span,
                 witness=f"{self.element_text(point, self.equation.loops)} defines "
-                f"{self.element(tensor, self.equation.index, point)}, and {self.extent(tensor, dim, point)}",
+                f"{self.element(tensor, index, point)}, and {self.extent(tensor, dim, point)}",
                 notes=("leave these points out: 'for ...' at the end, with a condition on the indices",),
             )
-        self._check_once(tensor, left)
+        self._check_once(tensor, index, left)
 
-    def _check_once(self, tensor: Tensor, left: tuple[Row, ...]) -> None:
+    def _check_once(self, tensor: Tensor, places: tuple[Affine, ...], left: tuple[Row, ...]) -> None:
         loops = [r.name for r in self.equation.loops]
-        index = [form(i) for i in self.equation.index]
+        index = [form(i) for i in places]
         names = mark_names(left, index, loops)
         both = left + rename(left, names) + equal_rows(index, [f.rename(names) for f in index])
         for loop in loops:
@@ -126,7 +132,7 @@ class _Check(EquationPoints):
                     self.equation.span,
                     witness=f"{self.element_text(point, self.equation.loops)} and "
                     f"{self.element_text(second, self.equation.loops)} "
-                    f"both define {self.element(tensor, self.equation.index, point)}{self.sizes_text(point)}",
+                    f"both define {self.element(tensor, places, point)}{self.sizes_text(point)}",
                     notes=("an equation gives each element of its target one value; to combine several, reduce them: "
                            f"{tensor.name}[...] = sum[...](...)",),
                 )  # fmt: skip
@@ -225,7 +231,11 @@ class _Check(EquationPoints):
 
         A choice does not keep a read that is inside from being made.
         """
-        writer = self.writers[tensor.name]
+        writer = self.writers.get(tensor.name)
+        if writer is None:
+            notes = ("what is behind the last hit has no value; what counts the hits can be read",)
+            span = load.span or self.equation.span
+            raise SourceError(f"'{tensor.name}' keeps a list, and is read", span, notes=notes)
         if defines_all(writer, tensor):
             return
         loops = [r.name for r in writer.loops]

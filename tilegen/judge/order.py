@@ -4,7 +4,8 @@ Let two instances of the kernel touch one element, one of them writing, the sour
 runs every instance once computes what the kernel does if in the tree, too, each source comes before its sink: then
 each read has the same last writer. The kernel's pairs are the `precedences`, as rows over instances. For each, and
 each way in which a leaf with the sink can come before a leaf with the source, that they are such a pair has to be an
-empty system. Where `reassociate` says so, the terms of a reduction commute, and pairs of them are left out.
+empty system. Where `reassociate` says so, the terms of a reduction commute, and pairs of them are left out; so do the
+hits of a list whose order the kernel leaves open.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def check_order(program: Projection) -> None:
     free = program.tree.reassociated
     for p in precedences(program.original):
         # Terms of a reduction commute where a step says so; its start and its uses keep their places.
-        if p.source == p.sink and p.source in free and _commutes(program.original, p):
+        unordered = program.original.equations[p.source].reduce == "unordered_list"
+        if p.source == p.sink and (p.source in free or unordered) and _commutes(program.original, p):
             continue
         for one in program.of(p.source):
             for two in program.of(p.sink):
@@ -105,9 +107,10 @@ def _commutes(original: Original, p: Precedence) -> bool:
     Where the index comes with the best value of a part, the lower one of equals wins in any order.
     """
     equation = original.equations[p.source]
-    if p.element not in (equation.target, equation.best) or (equation.best and not isinstance(equation.arg, Load)):
+    results = (equation.target, equation.best, equation.hits and equation.hits.access.buffer)
+    if p.element not in results or equation.reduce == "list" or (equation.best and not isinstance(equation.arg, Load)):
         return False
-    return all(load.buffer != p.element for load in loads(equation.value))
+    return all(load.buffer != p.element for load in loads((equation.value, equation.hits)))
 
 
 def _check_pair(program: Projection, p: Precedence, one: Placed, two: Placed) -> None:
@@ -183,6 +186,8 @@ def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
         )
         if equation.best and not isinstance(equation.arg, Load):  # of equal values the first one wins
             return (f"{kept}, or divide it by rfactor({p.source}, ...)",)
+        if equation.hits:
+            return kept, "an unordered_list in its place may have its hits in any order"
         return kept, f"reassociate({p.source}) before this step allows any order"
     return (f"keep a loop that holds both '{p.source}' and '{p.sink}' outside, or order them as the kernel does",)
 

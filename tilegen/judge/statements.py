@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import Expr, Index, Load
 from tilegen.poly.instances import Leaf, Projection
 from tilegen.poly.system import Row, form
@@ -19,9 +20,12 @@ from tilegen.poly.verdict import Refused, counterexample
 def check_shape(program: Projection) -> None:
     """Refused where an expression, a reduction or an element used in place is not the kernel's."""
     copies = frozenset(b.name for b in program.buffers.values() if b.role == "copy")
+    kept = {e.hits.access.buffer for e in program.kernel.equations if e.hits}
     for placed in program.leaves:
         leaf = placed.leaf
         for use in leaf.uses:
+            if use.buffer in kept and not leaf.stmt.hits:
+                raise Refused(f"'{use.buffer}' keeps a list, and '{leaf.stmt.name}' touches it, too")
             if use.writes and program.buffers[use.buffer].role == "input":
                 raise Refused(f"the input '{use.buffer}' is written")
         if not leaf.stmt.is_copy:
@@ -39,6 +43,7 @@ def _check_leaf(program: Projection, leaf: Leaf, copies: frozenset[str]) -> None
     )
     if not alike or not _is_same(program, leaf, kernel.value, stmt.value, values):
         raise Refused(f"a statement does not compute what '{leaf.stmt.name}' does in the kernel")
+    _check_hits(program, leaf, kernel.hits, values)
     if kernel.arg is not None and stmt.arg is not None:
         what = "the index that goes with a best value"
         if not _is_same(program, leaf, kernel.arg, stmt.arg, values, what):
@@ -51,6 +56,18 @@ def _check_leaf(program: Projection, leaf: Leaf, copies: frozenset[str]) -> None
             raise Refused(f"'{stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
         for mine, wanted in zip(use.index, element.index, strict=True):
             _check_equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
+
+
+def _check_hits(program: Projection, leaf: Leaf, wanted: Hits | None, values: dict[str, Affine]) -> None:
+    """What is stored of a hit, and at how many places at most, is what the kernel says."""
+    mine = leaf.stmt.hits
+    if wanted is None or mine is None:
+        alike = mine is wanted
+    else:
+        same = (mine.place, mine.capacity, len(mine.items)) == (wanted.place, wanted.capacity, len(wanted.items))
+        alike = same and all(map(lambda a, b: _is_same(program, leaf, a, b, values), wanted.items, mine.items))
+    if not alike:
+        raise Refused(f"the list of '{leaf.stmt.name}' does not keep what it does in the kernel")
 
 
 def _is_same(

@@ -46,7 +46,11 @@ def _role(program: Projection, leaf: Leaf, loop: str) -> int:
 def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:
     """How blocks could do it."""
     stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
-    if kind not in BLOCK_KINDS or buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
+    if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
+        return ()
+    if stmt.hits:
+        return (f"atomic({stmt.name}) lets threads and blocks add to it at once",)
+    if kind not in BLOCK_KINDS:
         return ()
     first = "" if stmt.name in program.tree.reassociated else f"reassociate({stmt.name}) and "
     return (f"{first}atomic({stmt.name}) {'let' if first else 'lets'} blocks update it at once",)
@@ -55,7 +59,7 @@ def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:
 def _lanes_can(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str, ...]:
     """How the lanes of a warp could do it."""
     extent = leaf.extents[leaf.names.index(loop)] if loop in leaf.names else None
-    if kind not in THREAD_KINDS or extent is None or not extent.is_const:
+    if kind not in THREAD_KINDS or extent is None or not extent.is_const or leaf.stmt.hits:
         return ()
     if kind != "thread.x":
         return (f"a loop bound to thread.x, the lanes of a warp, can combine '{leaf.stmt.name}' by shuffles",)

@@ -95,6 +95,8 @@ def _is_free(size: str, kernel: Kernel) -> bool:
     whole = var(size)
     if any(size in extent.names() and extent != whole for t in kernel.tensors for extent in t.shape):
         return False
+    if any(size in e.hits.capacity.names() for e in kernel.equations if e.hits):
+        return False
     return all(_is_free_in(size, equation, kernel) for equation in kernel.equations)
 
 
@@ -104,7 +106,7 @@ def _is_free_in(size: str, equation: Equation, kernel: Kernel) -> bool:
     names = loops | {size}
     ranges = [r for r in (*equation.loops, *equation.reduced) if r.name not in loops]
     others = [*(r.extent for r in ranges), *(r.low for r in ranges), *(c.value for c in equation.conditions)]
-    values = (equation.value, equation.arg, equation.first)
+    values = (equation.value, equation.arg, equation.first, equation.hits)
     others += [node.index for node in walk(values) if isinstance(node, Index)]
     if any(names & other.names() for other in others):
         return False

@@ -232,7 +232,8 @@ class _Claims:
                 case Declare():
                     self.values((node.start,), names)
                 case Stmt():
-                    self.values((node.target, node.value, node.best, node.arg), names)
+                    kept = (node.hits.access, *node.hits.items) if node.hits else ()
+                    self.values((node.target, node.value, node.best, node.arg, *kept), names)
                 case VectorLoad():
                     self.values((node.source,), names)
                 case VectorStore():

@@ -89,7 +89,7 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         path, stmt = leaf.path, leaf.stmt
         buffer = registers.get(stmt.target.buffer)
         mine = inner if any(loop.performed for loop in path) else registers
-        if buffer is None or stmt.is_copy or stmt.best or not leaf.places.keys() <= mine.keys():
+        if buffer is None or stmt.is_copy or stmt.best or stmt.hits or not leaf.places.keys() <= mine.keys():
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value

@@ -13,7 +13,7 @@ from operator import eq, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining_loop, copied_registers
-from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
+from tilegen.ir.nodes import Access, Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of
 from tilegen.poly.rows import Rows, identify, rename
@@ -63,9 +63,10 @@ class Leaf:
         """Its accesses: the loads in program order, what a reduction reads, the writes."""
         stmt = self.stmt
         found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
-        written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
+        written: tuple[Access, ...] = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
         if stmt.reduce:
             found += [Use(a.buffer, a.index, False) for a in written]
+        written += (stmt.hits.access,) if stmt.hits else ()
         return (*found, *(Use(a.buffer, a.index, True) for a in written))
 
     @cached_property

@@ -70,7 +70,7 @@ def prefix_of(tree: Tree, target: str) -> Prefix:
     """The reduction of `target`. StepError where it is none that runs along a loop of its left side."""
     equation = need_reduction(tree, target)
     if equation.reduce not in COMBINES:
-        raise StepError(f"'{target}' is an {equation.reduce}, and a scan is a sum, prod, max or min")
+        raise StepError(f"'{target}' is a reduction by {equation.reduce}, and a scan is a sum, prod, max or min")
     own, reduced = ({r.name: r for r in ranges} for ranges in (equation.loops, equation.reduced))
     both = [c for c in equation.conditions if c.value.names() & own.keys() and c.value.names() & reduced.keys()]
     found = [each for c in both if (each := compared(c, own, reduced))]

@@ -39,6 +39,9 @@ class Terms:
 def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
     """How the tree runs over the terms of `equation`. StepError where `across` do not divide them in parts."""
     target, names = equation.target, [loop.name for loop in across]
+    if equation.hits:
+        notes = (f"atomic({target}) lets blocks and threads add to an unordered_list at once",)
+        raise StepError(f"'{target}' counts the hits of a list, and rfactor divides other reductions", notes=notes)
     found = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == target and not stmt.is_copy]
     copied = next((k for k in (target, equation.best) if k and not _is_reduced_in(found, k)), None)
     if copied is not None:

@@ -45,7 +45,8 @@ class Reassociate:
 
     def _check(self, tree: Tree, reduction: str) -> None:
         kernel = tree.kernel
-        known = [e.target for e in kernel.equations if e.reduce and (not e.best or isinstance(e.arg, Load))]
+        others = [e for e in kernel.equations if e.reduce and not e.hits]
+        known = [e.target for e in others if not e.best or isinstance(e.arg, Load)]
         if any(e.target == reduction and e.best for e in kernel.equations) and reduction not in known:
             raise StepError(
                 f"'{reduction}' keeps its order: of equal values the first one wins",

@@ -77,7 +77,9 @@ class Extras:
         and by an instruction from shared memory to registers."""
         space = self.buffers[stmt.target.buffer].space
         sources = ("register", "shared") if any(loop.kind == "matrix" for loop in path) else ("register",)
-        if stmt.best or any(gathers(stmt)) or any(self.buffers[x.buffer].space not in sources for x in loads(stmt)):
+        if stmt.best or stmt.hits or any(gathers(stmt)):
+            return False
+        if any(self.buffers[x.buffer].space not in sources for x in loads(stmt)):
             return False
         if not stmt.is_copy:
             return space == "register"

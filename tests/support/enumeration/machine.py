@@ -19,7 +19,7 @@ from tilegen.ir.walk import loads, loops, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk")
 # What a GPU updates in one access.
-ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"))
+ATOMIC = (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32"))
 
 
 class Wrong(Exception):
@@ -74,7 +74,7 @@ class Run:
         """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
         names = [step[1] for step in path[:-1]]
         found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
-        if found is None or not stmt.reduce or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
+        if found is None or not stmt.reduce or stmt.hits or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
             return None  # how many lanes there are does not depend on a size
         if stmt.best and not isinstance(stmt.arg, Load):
             return None
@@ -98,6 +98,8 @@ class Run:
             read = {x.buffer for x in loads(stmt.value) if self.buffers[x.buffer].space == "register"}
             self.links |= {(stmt.target.buffer, other, kinds, path[0][0]) for other in read}
         value = self._value(stmt.value, env, path)
+        if stmt.hits:
+            value = self.terms.of("hit", value, *(self._value(item, env, path) for item in stmt.hits.items))
         made = value
         if stmt.best:
             best, arg = self._read(stmt.best, env, path), self._read(stmt.target, env, path)
@@ -131,12 +133,12 @@ class Run:
         self.updated.add((buffer.name, place))
         if buffer.space == "register" or (stmt.reduce, buffer.dtype) not in ATOMIC:
             raise Wrong("race")
-        if again and stmt.name not in self.reordered:
+        if again and stmt.name not in self.reordered and stmt.reduce != "unordered_list":
             raise Wrong("race")
         return stmt.name
 
     def _combine(self, stmt, old, value):
-        if stmt.name not in self.reordered:
+        if stmt.name not in self.reordered and stmt.reduce != "unordered_list":
             return self.terms.of(stmt.reduce, old, value)
         return self.terms.bag(stmt.reduce, old, value)
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.meaning.lists import compaction, keypoints
+
 Inputs = dict[str, Any]
 Sizes = dict[str, int]
 
@@ -370,6 +372,8 @@ CASES = [
     *(Case("schedules/row_argmax", "row_argmax", sizes("M", (1,), (5,)), row_argmax, {"N": n}) for n in (1, 11)),
     *(Case("schedules/row_sum", "row_sum", sizes("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
       for n in (1, 11)),
+    Case("schedules/compaction", "compaction", VECTOR, compaction),
+    Case("schedules/keypoints", "keypoints", sizes("H W CAP", (1, 1, 6), (9, 11, 6), (30, 20, 6)), keypoints),
     Case("schedules/scan", "scan", MN, lambda i: {"y": i["X"].cumsum(axis=1)}),
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),

@@ -357,6 +357,8 @@ class _Reader:
                 self.take("]")
             elif self.took("."):
                 value = ("field", value, self.take())
+            elif self.took("++"):
+                value = ("++", value)
             elif value[0] == "name" and self.next() == "<" and (end := self.end_of_template()):
                 self.take("<")
                 template = tuple(word for word in [self.take() for _ in range(end - 1)] if word != ",")

@@ -16,6 +16,7 @@ from tests.support.reader.bulk import BulkTexts, ReadByBulk
 from tests.support.reader.c_text import NotOurs, kernels
 from tests.support.reader.calls import Calls, memory_between, same, written_by
 from tests.support.reader.instructions import Instructions, warp_functions
+from tests.support.reader.lists import Lists, conjuncts
 from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
@@ -47,7 +48,7 @@ def difference(text, launches, language):
     return None
 
 
-class _Reading(Calls, Vectors, Instructions, BulkTexts, Scatters):
+class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
     """One walk over a launch and its text."""
 
     def __init__(self, launch, language, rng, of_warps):
@@ -241,12 +242,15 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts, Scatters):
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():
                 self.vector(node, texts)
+            case Stmt() if node.hits:
+                self.list(node, texts)
             case Stmt():
-                every = alone and len(texts) > 1
-                run = [texts.pop(0) for _ in range(len(texts) if every else 1)]
-                same(self.effects(run), self.wanted_effects(node), f"statement {node.name}")
+                self._statement(node, [texts.pop(0) for _ in range(max(1, len(texts)) if alone else 1)])
             case _:
                 raise TypeError(f"readback.py does not know {node}")
+
+    def _statement(self, node, texts):
+        same(self.effects(texts), self.wanted_effects(node), f"statement {node.name}")
 
     def _take(self, texts, kind):
         if not texts or not isinstance(texts[0], kind):
@@ -272,13 +276,13 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts, Scatters):
             (text,) = text[3]
         if flag and self.term(text) == ("flag", flag):
             return
-        parts = _conjuncts(text)
+        parts = conjuncts(text)
         same(len(parts), len(test), f"conditions in {test}")
         for part, condition in zip(parts, test, strict=True):
             value = condition.value.evaluate(self.env)
-            same(self._margin(part), (abs(value) if condition.equal else value, condition.equal), f"test {condition}")
+            same(self.margin(part), (abs(value) if condition.equal else value, condition.equal), f"test {condition}")
 
-    def _margin(self, text):
+    def margin(self, text):
         """(by how much a comparison of integers holds, whether it is an equality)."""
         if text[0] not in ("<", "<=", ">", ">=", "==") or len(text) != 3:
             raise Mismatch(f"a test of {text}")
@@ -379,10 +383,6 @@ class _Reading(Calls, Vectors, Instructions, BulkTexts, Scatters):
             same(self.term(text[3]), self._value(neutral), f"terms of {node.name}")
             text = text[2]
         same(self.term(text), self._value(value), f"terms of {node.name}")
-
-
-def _conjuncts(text):
-    return _conjuncts(text[1]) + _conjuncts(text[2]) if text[0] in ("&&", "&") and len(text) == 3 else [text]
 
 
 def _parts(text, sign):

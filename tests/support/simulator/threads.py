@@ -42,7 +42,7 @@ from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.timelines import Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing
 
 # What a GPU has instructions for.
-ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32")}
+ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}
 
 
 def faults(launches, tree, sizes):
@@ -264,6 +264,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
         for value, index in self._lane_terms(stmt) if lanes else [(self._value(stmt.value), None)]:
             if value == "unknown":
                 raise Wrong("uninitialised")
+            if stmt.hits:
+                value = self.home.terms.of("hit", value, *map(self._value, stmt.hits.items))
             self._assign(stmt, value, index)
 
     def _assign(self, stmt, value, index):
@@ -276,7 +278,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                 self._write(access, term)
         elif stmt.atomic:
             self._update(stmt.target, stmt.reduce, value)
-        elif stmt.reduce and stmt.name in self.home.reordered:
+        elif stmt.reduce and (stmt.name in self.home.reordered or stmt.reduce == "unordered_list"):
             self._write(stmt.target, terms.bag(stmt.reduce, self._read(stmt.target), value))
         elif stmt.reduce:
             self._write(stmt.target, terms.of(stmt.reduce, self._read(stmt.target), value))
@@ -353,7 +355,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
         memory = self.shared if buffer.space == "shared" else self.home.memory
         if key not in memory:
             raise Wrong("uninitialised")
-        free = (buffer.copy_of or buffer.name) in self.home.reordered
+        free = (buffer.copy_of or buffer.name) in self.home.reordered or reduce == "unordered_list"
         if not free and key in self.home.updated:
             raise Wrong("race")
         self.home.updated.add(key)

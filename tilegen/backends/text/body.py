@@ -11,6 +11,7 @@ from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
+from tilegen.backends.text.lists import list_lines
 from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.timelines import timeline_lines
@@ -310,6 +311,8 @@ class Body:
             named = [f"const {w.working_type(part.dtype)} {name} = {w.value(part, -1)};" for name, part in parts]
             return [*notes, "{", *named, *self._stmt(bare), "}"]
         target = w.element(stmt.target.buffer, stmt.target.index)
+        if stmt.hits:
+            return [*notes, *list_lines(stmt, stmt.hits, w, self._integer)]
         if stmt.reduce is None:
             return [*notes, f"{target} = {w.store_value(stmt.value, stmt.target)};"]
         if stmt.atomic:

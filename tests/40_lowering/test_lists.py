@@ -1,0 +1,122 @@
+"""Lists: what is emitted is the program that was proved, and a list that is not the kernel's is refused by some net."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
+from tests.support.written import tree_from
+from tilegen.backends.text import emit
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Const, Stmt
+from tilegen.ir.walk import rewrite
+from tilegen.lowering import lower
+from tilegen.proof import prove
+
+PAIRS = """
+kernel pairs(X: f32[H, W], least: f32) -> at: i32[CAP, 2], n: i32[1]:
+    at[n[o]] = {word}[y, x]((y, x) if X[y, x] * 2 > least and X[y, x] * 2 < 9)
+schedule s for pairs():
+"""
+ROWS = """
+kernel rows(X: bf16[M, N]) -> Y: bf16[C, M], n: i32[M]:
+    Y[n[r], r] = {word}[i](X[r, i] if X[r, i] > 0)
+schedule s for rows():
+"""
+ATOMIC = """\
+    atomic(n)
+    order(y, x, o)
+    tile(x, 4) -> b, t
+    bind(y, block.y)
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+BY_ROWS = """\
+    tile(r, 4) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(n, at=t)
+"""
+CASES = {
+    "serial": (PAIRS.format(word="list") + "    pass\n", {"H": 2, "W": 3, "CAP": 4}),
+    "atomic": (PAIRS.format(word="unordered_list") + ATOMIC, {"H": 2, "W": 6, "CAP": 4}),
+    "rows": (ROWS.format(word="list") + BY_ROWS, {"M": 6, "N": 3, "C": 2}),
+    "strided": (PAIRS.format(word="unordered_list") + "    tile(y, 2) -> b, t\n    order(o, t, b, x)\n",
+                {"H": 3, "W": 2, "CAP": 4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_proved_and_the_nets_follow_it(case):
+    text, sizes = CASES[case]
+    tree = tree_from(text)
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    for language in ("cuda", "opencl"):
+        assert difference(emit(launches, language), launches, language) is None
+    assert faults(launches, tree, sizes) is None
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("place < CAP", "place <= CAP"),  # one place too many
+        ("if (0 <= place && place < CAP)", "if (0 <= place)"),  # capacity ignored
+        ("0 <= place", "1 <= place"),
+        ("place * 2 + 1", "place * 2 + 2"),  # place off by one
+        ("[place * 2]", "[place * 2 + 2]"),
+        ("n[0], 1)", "n[0], 2)"),
+        ("&n[0]", "&n[1]"),
+    ],
+)
+def test_a_wrong_text_is_seen(old, new, language):
+    launches = lower(tree_from(CASES["atomic"][0]))
+    text = emit(launches, language)
+    assert old in text
+    assert difference(text.replace(old, new), launches, language) is not None
+
+
+def _changed(tree, change):
+    """The launches with each list's statement as `change` has it."""
+    return rewrite(lower(tree), lambda v: change(v) if isinstance(v, Stmt) and v.hits else v)
+
+
+FAULTS = {
+    "not atomic": lambda s: replace(s, atomic=False),
+    "no list": lambda s: replace(s, hits=None),
+    "a sum": lambda s: replace(s, reduce="sum"),
+    "capacity": lambda s: replace(s, hits=replace(s.hits, capacity=s.hits.capacity + 1)),
+    "one place less": lambda s: replace(s, hits=replace(s.hits, capacity=s.hits.capacity - 1)),
+    "items": lambda s: replace(s, hits=replace(s.hits, items=s.hits.items[::-1])),
+    "item": lambda s: replace(s, hits=replace(s.hits, items=(Const(0, "i32"), s.hits.items[1]))),
+    "dimension": lambda s: replace(s, hits=replace(s.hits, place=1)),
+    "first place": lambda s: replace(
+        s, hits=replace(s.hits, access=replace(s.hits.access, index=(const(1), const(0))))
+    ),
+    "another place": lambda s: replace(
+        s, hits=replace(s.hits, access=replace(s.hits.access, index=(var("y"), const(0))))
+    ),
+    "condition": lambda s: replace(s, value=Const(True, "bool")),
+    "in order": lambda s: replace(s, reduce="list"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_program_is_refused(fault):
+    tree = tree_from(CASES["atomic"][0])
+    proof = prove(tree.kernel, _changed(tree, FAULTS[fault]))
+    assert proof.violation is not None
+
+
+def test_an_update_that_is_not_atomic_is_a_race_in_the_simulator():
+    text, sizes = CASES["atomic"]
+    tree = tree_from(text)
+    assert faults(_changed(tree, FAULTS["not atomic"]), tree, sizes) == "race"
+
+
+def test_lanes_do_not_combine_a_list():
+    text = ROWS.format(word="unordered_list") + "    tile(i, 32) -> c, l\n    bind(r, block.x)\n    bind(l, thread.x)\n"
+    with pytest.raises(Exception, match="depend on each other"):
+        tree_from(text)

@@ -1,0 +1,37 @@
+"""What is done with a hit of a list, as lines of C: `place = count[0]++`, and there it is stored below the capacity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.lines import under_head
+from tilegen.ir.affine import const, var
+from tilegen.ir.lists import Hits
+from tilegen.ir.nodes import Access, Stmt
+
+_PLACE = "the place of a hit"  # as no loop is called
+
+
+def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str) -> list[str]:
+    """The lines of a list's statement; `integer` is the type of offsets."""
+    inside = replace(writer, names={**writer.names, _PLACE: "place"})
+    place = _next_place(stmt, writer)
+    stores = []
+    for number, item in enumerate(hits.items):
+        index = [var(_PLACE) if d == hits.place else i for d, i in enumerate(hits.access.index)]
+        index[-1] = const(number) if len(hits.items) > 1 else index[-1]
+        access = Access(hits.access.buffer, tuple(index))
+        stores.append(f"{inside.element(access.buffer, access.index)} = {inside.store_value(item, access)};")
+    test = f"if (0 <= place && place < {writer.index(hits.capacity, 5)})"
+    kept = under_head(test, stores, braces=len(stores) > 1)
+    return [f"if ({writer.value(stmt.value, -1)}) {{", f"const {integer} place = {place};", *kept, "}"]
+
+
+def _next_place(stmt: Stmt, writer: Writer) -> str:
+    """Where the count has come to, which goes on by one."""
+    count = writer.element(stmt.target.buffer, stmt.target.index)
+    if not stmt.atomic:
+        return f"{count}++"
+    return f"atomicAdd(&{count}, 1)" if writer.dialect is CUDA else f"atomic_add(&{count}, 1)"

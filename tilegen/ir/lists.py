@@ -1,0 +1,32 @@
+"""Lists: what a reduction stores where its condition holds, each hit at a place of its own.
+
+    at[count[0]] = list[i](X[i] if X[i] > 0)
+
+The target is `count`, the value the condition, and the hit goes to `at`, where `count` has come to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilegen.ir.affine import Affine
+
+if TYPE_CHECKING:
+    from tilegen.ir.nodes import Access, Expr
+
+LISTS = ("list", "unordered_list")  # in the order of the loops; in any order
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What a list stores of each hit: its `items`, at the next free place along the dimension `place` of `access`.
+
+    The index of the access is 0 there, and in the last dimension if there are several items, which lie along it. Hits
+    whose place is `capacity` or more are counted, and not stored.
+    """
+
+    access: Access
+    place: int
+    items: tuple[Expr, ...]
+    capacity: Affine
