@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cache, partial
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -16,7 +18,7 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.arrays import check_type, number_type
 from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
 from tilegen.backends.forks import require_kept
-from tilegen.backends.kernel_launch import KernelLaunch
+from tilegen.backends.kernel_launch import KernelLaunch, blocks_at_once
 from tilegen.backends.text import STATIC_SHARED_LIMIT
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
@@ -166,7 +168,16 @@ class CudaEngine:
 
     def launcher(self, entry: Any, run: Run) -> Launcher:
         shared = run.shared_bytes if run.shared_bytes > STATIC_SHARED_LIMIT else 0
+        if run.dealt:
+            run = replace(run, grid=self._dealt_grid(entry, run, shared))
         return KernelLaunch(entry, run, shared, self.name, self.xp.cuda.Device(self.ordinal).use)
+
+    def _dealt_grid(self, entry: Any, run: Run, shared: int) -> tuple[int, int, int]:
+        """As many blocks as run at once, those of a cluster along y and z, and no more than there are tiles."""
+        tiles, y, z = run.grid
+        resident = blocks_at_once(entry, prod(run.block), shared)
+        blocks = resident * self.xp.cuda.Device(self.ordinal).attributes["MultiProcessorCount"]
+        return min(tiles, max(1, blocks // (y * z))), y, z
 
     def synchronize(self) -> None:
         """Raises DeviceError where a kernel has failed: the GPU tells only when it is waited for."""

@@ -340,7 +340,7 @@ class Program:
         scalars = [scalar.name for scalar in self.kernel.scalars]
         return Run(
             launch.name,
-            count_blocks(launch.name, launch.grid, sizes),
+            count_blocks(launch.name, launch.grid, sizes, dealt=launch.dealt > 0),
             launch.launched_block,
             launch.shared_bytes,
             tuple(names.index(name) for name in launch.tensors),
@@ -349,6 +349,7 @@ class Program:
             launch.wide,
             tuple(BoundMap(each, names.index(memory_of(each.buffer)), sizes) for each in launch.maps),
             launch.dependent,
+            launch.dealt > 0,
         )
 
 

@@ -145,3 +145,13 @@ def _picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ..
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda values: tuple(values[position] for position in positions)
+
+
+def blocks_at_once(entry: Any, threads: int, shared_bytes: int) -> int:
+    """How many blocks of a kernel of cupy's a multiprocessor runs at once. Raises DeviceError where the driver cannot
+    say."""
+    count = ctypes.c_int()
+    query = load_driver().cuOccupancyMaxActiveBlocksPerMultiprocessor
+    if error := query(ctypes.byref(count), ctypes.c_void_p(entry.kernel.ptr), threads, ctypes.c_size_t(shared_bytes)):
+        raise DeviceError(f"it is not known how many blocks run at once: {error_name(load_driver(), error)}")
+    return count.value

@@ -136,7 +136,9 @@ class OpenclEngine(HostArrays):
     def launcher(self, entry: Any, run: Run) -> Launcher:
         integer = np.int64 if run.wide else np.int32
         sizes = tuple(integer(size) for size in run.sizes)
-        threads = tuple(g * b for g, b in zip(run.grid, run.block, strict=True))
+        x, *others = run.grid
+        grid = (min(x, self._context.devices[0].max_compute_units) if run.dealt else x, *others)
+        threads = tuple(g * b for g, b in zip(grid, run.block, strict=True))
 
         def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
             kernel = entry.kernel

@@ -203,6 +203,36 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
     return cudaSuccess;
 }
 
+// ==== tiles
+
+// The same of tiles along x, which as many blocks share out as the GPU runs at once.
+cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsigned shared, bool early,
+                         const void** arguments, bool queue, cudaStream_t stream)
+{
+    const Int most = $most, others = tiles[1] * tiles[2];
+    if (tiles[0] > most)
+        return fail(cudaErrorInvalidConfiguration, "%s needs %lld tiles; %lld are the limit", kernel_names[kernel],
+                    shown(tiles[0]), shown(most));
+    int device = 0, count = 1, resident = 1;
+    if (queue && tiles[0] > 0 && others > 0) {
+        const void* function = reinterpret_cast<const void*>(kernels[kernel]);
+        cudaError_t error = cudaGetDevice(&device);
+        if (error == cudaSuccess)
+            error = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+        if (error == cudaSuccess && shared > 0)
+            error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+        if (error == cudaSuccess)
+            error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function,
+                                                                  threads.x * threads.y * threads.z, shared);
+        if (error != cudaSuccess)
+            return fail(error, "it is not known how many blocks of %s run at once: %s", kernel_names[kernel],
+                        cudaGetErrorString(error));
+    }
+    const Int at_once = others > 0 ? Int(count) * resident / others : 1, least = at_once > 0 ? at_once : 1;
+    const Int blocks[3] = {tiles[0] < least ? tiles[0] : least, tiles[1], tiles[2]};
+    return launch(kernel, blocks, threads, shared, early, arguments, queue, stream);
+}
+
 // ==== maps
 
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.

@@ -38,7 +38,7 @@ def _function(number: int, launch: Launch, interface: Interface, write: SizeWrit
     arguments += [f"&{names[size]}" for size in launch.sizes]
     blocks = ", ".join(write.product(along.factors) for along in launch.grid)
     threads = ", ".join(map(str, launch.launched_block))
-    integer = "long long" if launch.wide else "int"
+    integer, word = "long long" if launch.wide else "int", "launch_tiles" if launch.dealt else "launch"
     lines = [
         f"cudaError_t launch_{launch.name}([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue, "
         "cudaStream_t stream)",
@@ -47,7 +47,7 @@ def _function(number: int, launch: Launch, interface: Interface, write: SizeWrit
         *(line for n, each in enumerate(launch.maps) for line in _map_lines(n, each, interface, write)),
         f"    const void* arguments[] = {{{', '.join(arguments)}}};",
         f"    const Int blocks[3] = {{{blocks}}};",
-        f"    return launch({number}, blocks, dim3({threads}), {dynamic_shared_bytes(launch)}, "
+        f"    return {word}({number}, blocks, dim3({threads}), {dynamic_shared_bytes(launch)}, "
         f"{str(launch.dependent).lower()}, arguments, queue, stream);",
         "}",
     ]

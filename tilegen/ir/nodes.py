@@ -32,8 +32,8 @@ DTYPE_BYTES |= {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
-# When the tree is lowered, iterations of cooperative loops are dealt out to all threads of the block; those of bulk
-# loops are one copy of a box, which one thread starts. Of scatter loops the one iteration runs that has a term.
+# Lowered, threads of a block share out cooperative loops, and one starts the copy of a box that a bulk loop is.
+# Of scatter loops the one iteration runs that has a term.
 LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
@@ -322,15 +322,15 @@ class Loop:
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less one iterations
     ahead when the tree is lowered; the loop means the same. With `across`, the name of a loop around it, those for its
     first iterations are made in its last ones, an iteration of that loop before. The last iteration of a `peeled` loop
-    will stand in the text by itself, behind the loop. Of a block loop, so many blocks at least are to be `resident` on
-    a multiprocessor at a time. The bulk copies of a `specialized` loop are started by threads that do nothing else,
-    and the others have so many `registers` each, if that is not 0; those of an `overlapped` one leave products running
-    while the next iteration waits for its operands. With `turns`, the name of a block loop, two blocks along it are
-    one, and take turns at what one producer copies. Of the bulk loops that are `multicast`, the blocks of a cluster,
-    which are the iterations of the loop of that name, copy a share each, to all of them. `roles` name works that stand
-    side by side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an instruction
-    where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of the
-    fragments in it. `step` is the text of the schedule step that made the loop, `span` its place.
+    stands behind the loop. Of a block loop, so many blocks at least are to be `resident` on a multiprocessor at a time;
+    a `dealt` one runs over tiles, in groups of so many rows. The bulk copies of a `specialized` loop are started by
+    threads that do nothing else, and the others have so many `registers` each, if that is not 0; those of an
+    `overlapped` one leave products running while the next iteration waits for its operands. With `turns`, the name of a
+    block loop, two blocks along it are one, and take turns at what one producer copies. Of `multicast` bulk loops the
+    blocks of a cluster, the iterations of the loop of that name, copy a share each to all. `roles` name works that
+    stand side by side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an
+    instruction where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of
+    the fragments in it. `step` is the text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -341,6 +341,7 @@ class Loop:
     across: str = ""
     peeled: bool = False
     resident: int = 1
+    dealt: int = 0
     specialized: bool = False
     overlapped: bool = False
     registers: int = 0

@@ -15,12 +15,13 @@ from functools import lru_cache
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
-from tilegen.judge.bulk import BoxCopy, box_copy, check_bulk, first_element
+from tilegen.judge.bulk import BoxCopy, box_copy, boxes_in, check_bulk, first_element
 from tilegen.judge.bulk_stores import check_bulk_stores
 from tilegen.judge.clusters import check_clusters, share_of
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
+from tilegen.judge.dealt import check_dealt
 from tilegen.judge.derived import check_derived
 from tilegen.judge.equations import check_equations, has_sizes
 from tilegen.judge.matrices import check_matrices
@@ -42,6 +43,7 @@ __all__ = [
     "Dependence",
     "DependenceKind",
     "box_copy",
+    "boxes_in",
     "check_derived",
     "check_equations",
     "dependences",
@@ -83,6 +85,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that copies can run ahead", check_ahead),
     ("that a producer can fill what others use", check_specialized),
     ("that blocks of a cluster can share copies", check_clusters),
+    ("that tiles can be dealt to blocks", check_dealt),
 )
 
 

@@ -127,7 +127,7 @@ def _check_turns(launch: Node, loop: Loop) -> None:
             f"the blocks along '{group.name}' are to be one, and blocks of a cluster share copies in '{loop.name}'",
             way="leave out turns=, or multicast(...)",
         )
-    if all(each.kind in BLOCK_KINDS for each in around):
+    if all(each.kind in BLOCK_KINDS and not each.dealt for each in around):
         raise NoForm(
             f"the blocks along '{group.name}' take turns at '{loop.name}', which runs once in each of them",
             way=f"order the loops so that a loop over several tiles stands around '{loop.name}'",

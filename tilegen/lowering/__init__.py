@@ -10,7 +10,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.hardware import SHARED_LIMIT
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Node, Stmt, Tree
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
 from tilegen.lowering.barriers import barriers
@@ -20,6 +20,7 @@ from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arr
 from tilegen.lowering.bulk_plan import WAITING, Bulk
 from tilegen.lowering.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
 from tilegen.lowering.conflicts import Conflict, Path, conflicts
+from tilegen.lowering.dealing import deal_tiles, walk_tiles
 from tilegen.lowering.dependent_launch import with_launch_waits
 from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
 from tilegen.lowering.flatten import (
@@ -115,7 +116,7 @@ class _Version:
 
 
 def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
-    node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
+    node, requires, tiles = _walked(tree, number, version)
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
     dealt = distribute(node, block, told := dict[str, Shares]())
@@ -136,14 +137,13 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
     body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
     if any(v.fallback for v in loads(dealt)):
-        known = {b.name: b for b in buffers}
-        body = choose(split_inner_tiles(body, known, _id_counts(block, where), is_implied), known, is_implied)
+        body = _choose_reads(body, {b.name: b for b in buffers}, _id_counts(block, where), is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
     body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
     body, buffers = take_turns(body, buffers, block)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs, version.private)
-    return Launch(
+    launch = Launch(
         name=name,
         kernel=tree.kernel,
         tensors=tuple(dict.fromkeys(memory_of(b.name) for b in mine.values() if b.space == "global")),
@@ -164,6 +164,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
         maps=tuple(bulk.maps),
         cluster=bulk.cluster,
     )
+    return deal_tiles(launch, tiles)
 
 
 # -- stages that are a few lines
@@ -187,6 +188,20 @@ def _waiting(
     ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
     return with_waits(plain, slots, pipes), frozenset(group_ends(dealt, pipes)), ahead
+
+
+def _walked(tree: Tree, number: int, version: _Version) -> tuple[Node, tuple[Condition, ...], tuple[Loop, ...]]:
+    """(the launch, with a block that comes by all of its tiles where they are dealt; what it requires; its tiles)."""
+    node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
+    node, tiles = walk_tiles(node, tree.buffers)
+    return node, requires, tiles
+
+
+def _choose_reads(
+    body: tuple[Spmd, ...], known: Mapping[str, Buffer], counts: Mapping[str, int], is_implied: IsImplied
+) -> tuple[Spmd, ...]:
+    """`body` with a version without tests of each read that is inside its tensor in most tiles."""
+    return choose(split_inner_tiles(body, known, counts, is_implied), known, is_implied)
 
 
 def _drop_needless_dims(tree: Tree, body: tuple[Spmd, ...], node: Node) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:

@@ -8,7 +8,7 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine
-from tilegen.ir.hardware import GRID_LIMIT
+from tilegen.ir.hardware import DEALT_LIMIT, GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, Condition
 
 
@@ -49,13 +49,24 @@ class Product:
         return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
 
 
-def count_blocks(launch: str, grid: tuple[Product, Product, Product], sizes: Mapping[str, int]) -> tuple[int, int, int]:
-    """The blocks of a launch along x, y and z at these sizes. Raises LimitError where a grid cannot have them."""
+def limits_of_grid(dealt: bool) -> tuple[int, int, int]:
+    """The most blocks along x, y and z. Of tiles that are dealt there are fewer, so that a step past the last has 32
+    bits."""
+    x, y, z = GRID_LIMIT
+    return (DEALT_LIMIT if dealt else x), y, z
+
+
+def count_blocks(
+    launch: str, grid: tuple[Product, Product, Product], sizes: Mapping[str, int], *, dealt: bool = False
+) -> tuple[int, int, int]:
+    """The blocks of a launch along x, y and z at these sizes, tiles along x if they are dealt. Raises LimitError where
+    a grid cannot have them."""
     x, y, z = (along.evaluate(sizes) for along in grid)
-    for axis, blocks, limit in zip("xyz", (x, y, z), GRID_LIMIT, strict=True):
+    for axis, blocks, limit in zip("xyz", (x, y, z), limits_of_grid(dealt), strict=True):
         if blocks > limit:
             at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-            message = f"{launch} needs {blocks} blocks along {axis} for {at}; {limit} are the limit"
+            what = "tiles" if dealt and axis == "x" else "blocks"
+            message = f"{launch} needs {blocks} {what} along {axis} for {at}; {limit} are the limit"
             raise LimitError(message, notes=("bind the larger dimension to block.x, or make the tile larger",))
     return x, y, z
 

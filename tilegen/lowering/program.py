@@ -43,7 +43,11 @@ from tilegen.lowering.timelines import Start, TimelineNode
 
 @dataclass(frozen=True)
 class For:
-    """for name in 0 .. extent-1, by every thread. `kind` is serial, unrolled or vector."""
+    """for name in 0 .. extent-1, by every thread. `kind` is serial, unrolled or vector.
+
+    Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
+    inside of it; how many these are a launch decides, and the extent says nothing.
+    """
 
     name: str
     extent: Affine
@@ -313,6 +317,8 @@ class Launch:
         approximate: the operations that may be taken from the hardware's approximations.
         cluster: the blocks that run at once and share copies.
         dependent: it may begin while the launch before it on the stream still runs.
+        dealt: if not 0, its coordinates along block.x are tiles, which any number of blocks share out, in groups of so
+            many rows (`lowering.dealing`); `grid` counts these.
         maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
 
@@ -342,6 +348,7 @@ class Launch:
     left_out: int = 0
     cluster: Cluster | None = None
     dependent: bool = False
+    dealt: int = 0
 
     @property
     def threads(self) -> int:

@@ -41,6 +41,7 @@ _ELSEWHERE = {
     "atomic": "atomic_add",
     "resident": "launch_bounds occupancy",
     "dependent_launch": "pdl",
+    "deal": "persistent tile_scheduler persistent_grid grid_stride stream_tiles",
     "stream": "evict_first",
 }
 _MEANT = {word: step for step, words in _ELSEWHERE.items() for word in words.split()}

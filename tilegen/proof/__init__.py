@@ -16,13 +16,14 @@ from tilegen.judge import check_derived
 from tilegen.lowering.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.bulk import check_boxes
+from tilegen.proof.dealing import check_alike, part_tiles, walk_twice
 from tilegen.proof.dependent_launch import without_launch_waits
 from tilegen.proof.inlining import without_calls
 from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits, check_pitches
-from tilegen.proof.obligations import Obligation, discharge, obligations
+from tilegen.proof.obligations import Obligation, ask, discharge
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
@@ -80,22 +81,26 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     """
     requires = tuple(dict.fromkeys(c for launch in launches for c in launch.requires))
     known = _with_requirements(kernel, requires)
-    found: list[Lifted] = []
+    found: list[Lifted] = []  # with a block for each tile; and where tiles are dealt, with a block that walks
     first = [discharge("derived", lambda: check_derived(kernel))] if kernel.origin else []
     inlined: list[Launch] = []
 
     def read() -> None:
-        inlined.extend(replace(each, body=without_calls(without_launch_waits(each))) for each in launches)
+        plain = [replace(each, body=without_calls(without_launch_waits(each))) for each in launches]
+        inlined.extend(map(part_tiles, plain))
         found.append(lift(known, tuple(inlined)))
+        if any(each.dealt for each in plain):
+            found.append(lift(known, tuple(map(walk_twice, plain))))
+            check_alike(found[-1].rings, plain)
 
     first.append(discharge("text", read))
     if not found or first[0].violation:
         return Proof(tuple(first))
-    program, facts = found[0], Facts(known)
+    program, walking, facts = found[0], found[-1], Facts(known)
     if not facts.is_possible((), {}):
         return Proof(tuple(first))
-    tree = program.tree(tuple(reassociated))
-    asked = obligations(tree, program.stops, program.extras, program.copies, program.described, program.rings)
+    values, waits = (each.questions(tuple(reassociated)) for each in (program, walking))
+    asked = ask((name, mine + theirs) for (name, mine, _), (_, _, theirs) in zip(values, waits, strict=True))
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
     limits = discharge("limits", lambda: sum(check_limits(each) + check_pitches(each, facts) for each in launches))

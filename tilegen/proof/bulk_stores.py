@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from tilegen.ir.in_place import memory_of
 from tilegen.poly.instances import Placed, Projection, Use
+from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers
 from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
@@ -35,12 +36,19 @@ from tilegen.proof.moments import (
 )
 
 
-def check_stores(walls: CertainBarriers) -> None:
-    """Refused where one of these does not hold of a program with what is said of stores."""
-    program = walls.program
+def check_stored(program: Projection) -> None:
+    """Refused where an element is stored twice, or shared memory ends with its block while it is stored."""
     stores, waits = leaves_of_kind(program, "bulk store"), leaves_of_kind(program, "read by stores")
     for store in stores:
         _check_alone(program, store)
+        _behind(program, store, waits)
+
+
+def check_stores(walls: CertainBarriers) -> None:
+    """Refused where one of the others does not hold of a program with what is said of stores."""
+    program = walls.program
+    stores, waits = leaves_of_kind(program, "bulk store"), leaves_of_kind(program, "read by stores")
+    for store in stores:
         _check_complete(walls, store)
     _check_waits(walls, stores, waits)
     for wait in waits:
@@ -98,17 +106,23 @@ def _writes(program: Projection, store: Placed) -> Iterator[tuple[Placed, Use]]:
                 yield other, use
 
 
+def _behind(program: Projection, store: Placed, waits: Sequence[Placed]) -> list[tuple[Moment, Rows]]:
+    """The waits of the storing thread behind its store. Refused where it may have none."""
+    here = Moment(store)
+    seen = [Moment(wait, "''") for wait in waits if wait.places[0] == store.places[0]]
+    behind = [(s, s.rows + way + rows_of_same_thread(s, here)) for s in seen for way in ways_ahead(here, s)]
+    sentence = "a block may end before its shared memory has been stored"
+    refuse_uncovered(program, sentence, here, here.rows, (rows for _, rows in behind))
+    return behind
+
+
 def _check_waits(walls: CertainBarriers, stores: Sequence[Placed], waits: Sequence[Placed]) -> None:
     """What stores read is neither overwritten nor gone before it has been read, if threads wait at `waits`."""
     program = walls.program
     for store in stores:
         here = Moment(store)
         (read,) = [u for u in store.leaf.uses if not u.writes]
-        seen = [Moment(wait, "''") for wait in waits if wait.places[0] == store.places[0]]
-        # The thread waits behind the store.
-        behind = [(s, s.rows + way + rows_of_same_thread(s, here)) for s in seen for way in ways_ahead(here, s)]
-        sentence = "a block may end before its shared memory has been stored"
-        refuse_uncovered(program, sentence, here, here.rows, (rows for _, rows in behind))
+        behind = _behind(program, store, waits)
         sentence = f"'{read.buffer}' may be overwritten before it has been stored"
         for other, write in _writes(program, store):
             there = Moment(other, "'")

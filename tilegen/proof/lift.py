@@ -35,7 +35,7 @@ from tilegen.proof.extras import Extras
 from tilegen.proof.instructions import check_completed, expand_instructions
 from tilegen.proof.kinds import Special, kind_of
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
-from tilegen.proof.obligations import Extra
+from tilegen.proof.obligations import Extra, Question, questions
 from tilegen.proof.roles import Ring, join_roles
 from tilegen.proof.running import read_running
 from tilegen.proof.straighten import straighten
@@ -67,8 +67,10 @@ class Lifted:
     described: set[str] = field(default_factory=set)
     rings: dict[int, Ring] = field(default_factory=dict)
 
-    def tree(self, reassociated: tuple[str, ...]) -> Tree:
-        return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
+    def questions(self, reassociated: tuple[str, ...]) -> tuple[Question, ...]:
+        """What has to hold of them."""
+        tree = Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
+        return questions(tree, self.stops, self.extras, self.copies, self.described, self.rings)
 
 
 def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.ir.affine import var
-from tilegen.ir.hardware import AXIS_LIMIT, GRID_LIMIT, SHARED_LIMIT, THREAD_LIMIT
+from tilegen.ir.hardware import AXIS_LIMIT, SHARED_LIMIT, THREAD_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
+from tilegen.lowering.grid import limits_of_grid
 from tilegen.lowering.integers import claims, fit_somewhere, holds
 from tilegen.lowering.memory import bytes_of, row_of
 from tilegen.lowering.pitches import pitch_of
@@ -21,7 +22,10 @@ def check_limits(launch: Launch) -> int:
     """How many limits there are. Raises Refused where the launch is over one."""
     if prod(launch.block) > THREAD_LIMIT or any(n > most for n, most in zip(launch.block, AXIS_LIMIT, strict=True)):
         raise Refused(f"{launch.name} has a block of {launch.block} threads, which is more than a GPU has")
-    if any(n.is_const and n.evaluate({}) > most for n, most in zip(launch.grid, GRID_LIMIT, strict=True)):
+    if any(
+        n.is_const and n.evaluate({}) > most
+        for n, most in zip(launch.grid, limits_of_grid(launch.dealt > 0), strict=True)
+    ):
         raise Refused(f"{launch.name} has a grid of {' x '.join(map(str, launch.grid))} blocks: more than a GPU takes")
     for buffer in launch.buffers.values():
         if buffer.pad < 0:

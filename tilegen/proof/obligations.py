@@ -35,7 +35,7 @@ from tilegen.proof.barriers import (
     check_synchronised,
 )
 from tilegen.proof.bulk import SEEN_STORES, without_events
-from tilegen.proof.bulk_stores import check_stores
+from tilegen.proof.bulk_stores import check_stored, check_stores
 from tilegen.proof.happens_before import check_events, meetings_of_waits
 from tilegen.proof.roles import Ring
 from tilegen.proof.waits import check_waits
@@ -94,15 +94,20 @@ def discharge(name: str, check: Callable[[], int | None]) -> Obligation:
     )
 
 
-def obligations(
+# A name, what is asked of the values that a program computes, and of what a block waits for.
+Parts = tuple[Callable[[], None], ...]
+Question = tuple[str, Parts, Parts]
+
+
+def questions(
     tree: Tree,
     stops: Mapping[Slot, Stop],
     extras: Iterable[Extra] = (),
     copies: Sequence[tuple[Stmt, GroupCount]] = (),
     described: Set[str] = frozenset(),
     rings: Mapping[int, Ring] = MappingProxyType({}),
-) -> tuple[Obligation, ...]:
-    """What a lowered program has to satisfy, asked of the tree that says the same.
+) -> tuple[Question, ...]:
+    """What a lowered program has to satisfy, to be asked of the tree that says the same.
 
     Args:
         tree: block loops outermost; inside, what the threads of a block do from barrier to barrier is one
@@ -112,8 +117,6 @@ def obligations(
         copies: the statements of the tree that are asynchronous copies, each with what has been made before.
         described: the buffers that instructions read by descriptor, or bulk stores.
         rings: those of roles, by the number of their launch.
-
-    After a violation the later ones are not asked, since they rely on the earlier ones.
     """
     program = project(plain := replace(tree, body=without_events(tree.body)))
     walls = CertainBarriers(program, stops)
@@ -125,28 +128,36 @@ def obligations(
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b != SEEN_STORES for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(tree), stops))
-    checks: tuple[tuple[str, tuple[Callable[[], None], ...]], ...] = (
-        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed))),
-        ("order", (lambda: check_order(program), lambda: check_updates(program))),
-        ("bounds", (lambda: check_bounds(printed),)),
-        ("races", (lambda: _check_threads(printed), lambda: check_synchronised(touched))),
-        ("barriers", (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
-        ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied)))),
-        ("scatters", (lambda: check_scatters(program),) if scatters else ()),
-        ("waits", (lambda: check_waits(program, stops, copies),) if copies else ()),
-        ("fences", (lambda: check_fenced(walls, described),) if described else ()),
-        ("arrivals", (lambda: check_events(events(), rings),) if arrives else ()),
-        ("stores", (lambda: check_stores(events()),) if SEEN_STORES in tree.buffers else ()),
+    return (
+        ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
+        ("order", (lambda: check_order(program), lambda: check_updates(program)), ()),
+        ("bounds", (lambda: check_bounds(printed),), ()),
+        ("races", (lambda: _check_threads(printed),), (lambda: check_synchronised(touched),)),
+        ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
+        ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
+        ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
+        ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
+        ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
+        ("arrivals", (), (lambda: check_events(events(), rings),) if arrives else ()),
+        (
+            ("stores", (lambda: check_stored(events().program),), (lambda: check_stores(events()),))
+            if SEEN_STORES in tree.buffers
+            else ("stores", (), ())
+        ),
     )
+
+
+def ask(every: Iterable[tuple[str, Parts]]) -> tuple[Obligation, ...]:
+    """What became of questions. After a violation the later ones are not asked, since they rely on the earlier ones."""
     found: list[Obligation] = []
-    for name, parts in ((name, parts) for name, parts in checks if parts):
+    for name, parts in ((name, parts) for name, parts in every if parts):
         found.append(discharge(name, partial(_run_all, parts)))
         if found[-1].violation is not None:
             break
     return tuple(found)
 
 
-def _run_all(parts: tuple[Callable[[], None], ...]) -> None:
+def _run_all(parts: Parts) -> None:
     for part in parts:
         part()
 

@@ -16,15 +16,15 @@ from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
-from tilegen.backends.text.names import names_of
+from tilegen.backends.text.names import TILES, names_of
+from tilegen.backends.text.tiles import describe_tiles, tile_coordinates
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
-from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import Launch
-from tilegen.lowering.grid import Product
+from tilegen.lowering.grid import Product, limits_of_grid
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
 from tilegen.lowering.product_nodes import Begin
@@ -85,7 +85,7 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
 
 
 def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str]:
-    grid = _tuple(_describe_blocks(along) for along in launch.grid)
+    grid = _describe_grid(launch)
     block = _tuple(str(threads) for threads in launch.launched_block)
     shared = f", {launch.shared_bytes} bytes of shared memory" if launch.shared_bytes else ""
     if launch.shared_bytes > STATIC_SHARED_LIMIT:
@@ -181,7 +181,7 @@ def _describe_sizes(launch: Launch) -> Iterator[str]:
     for condition in launch.fitting:
         least = condition.value.const
         yield f"{str(least - condition.value).replace('%', ' % ')} <= {least}"
-    for axis, (along, limit) in enumerate(zip(launch.grid, GRID_LIMIT, strict=True)):
+    for axis, (along, limit) in enumerate(zip(launch.grid, limits_of_grid(launch.dealt > 0), strict=True)):
         if not along.is_const and (axis or launch.wide or len(along.factors) > 1):
             yield f"{_describe_blocks(along)} <= {limit}"
 
@@ -196,6 +196,14 @@ def _tuple(parts: Iterable[str]) -> str:
     while len(kept) > 1 and kept[-1] == "1":
         kept.pop()
     return f"({', '.join(kept)})"
+
+
+def _describe_grid(launch: Launch) -> str:
+    """The blocks of a launch, for a reader; where tiles are dealt, any number along x is right."""
+    tiles, *others = map(_describe_blocks, launch.grid)
+    if not launch.dealt:
+        return _tuple((tiles, *others))
+    return f"{_tuple(('any', *others))} with as many blocks as run at once for {tiles} tiles"
 
 
 def _describe_blocks(along: Product) -> str:
@@ -270,8 +278,11 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
     rows: list[tuple[str, str, str]] = []  # what is declared, the note beside it, the steps that made the loop
     used = body.used_names()
     integer = index_type(launch, writer.dialect)
+    dealt = {name for name, _ in tile_coordinates(launch, writer)}
+    if dealt:
+        rows.append((f"const Tiles {writer.names[TILES]} = {describe_tiles(launch, writer)};", "", ""))
     for name, kind, step in launch.coordinates:
-        if name in used:
+        if name in used and name not in dealt:
             value = _coordinate(launch, name, kind, writer)
             rows.append((f"const {integer} {writer.names[name]} = {value};", body.note(step), step))
     if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):

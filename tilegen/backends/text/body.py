@@ -14,6 +14,7 @@ from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import list_lines
 from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
+from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
@@ -209,14 +210,15 @@ class Body:
         # PoCL computes wrong results for some loops that it is told to unroll.
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
+        if loop.kind == "tiles":
+            return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
         block = self._block(head, loop.body)
         return lines + block if block else []
 
     def _scatter(self, loop: For, name: str) -> list[str]:
         """The iteration that the data pick, if the loop has it."""
-        place, body = scattered(loop)
-        at, w = var(loop.name), self._writer
+        (place, body), at, w = scattered(loop), var(loop.name), self._writer
         integer = w.dialect.types["i64"] if place.dtype == "i64" else self._integer
         block = self._block(f"if ({w.test((Condition(at), Condition(loop.extent - 1 - at)))})", body)
         return ["{", f"const {integer} {name} = {w.value(place, -1)};", *block, "}"]

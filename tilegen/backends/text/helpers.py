@@ -16,8 +16,8 @@ from tilegen.backends.text.dialect import Dialect
 from tilegen.backends.text.numbers import RANGES, saturating_helper
 
 _FILES = {
-    "cuda": ("lanes.cuh", "numbers.cuh", "copies.cuh", "products.cuh", "bulk.cuh"),
-    "opencl": ("helpers.cl",),
+    "cuda": ("lanes.cuh", "numbers.cuh", "copies.cuh", "products.cuh", "bulk.cuh", "tiles.cuh"),
+    "opencl": ("helpers.cl", "tiles.cl"),
 }
 _FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
 _ATOMS = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable"

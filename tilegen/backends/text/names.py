@@ -13,6 +13,9 @@ _NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
 
 
+TILES = "all.tiles"  # what `names_of` calls the tiles that are dealt, all together
+
+
 def names_of(launch: Launch) -> dict[str, str]:
     """The name in C of every loop, size, coordinate and buffer of `launch`; `exchanged(name)` has one, too.
 
@@ -24,6 +27,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     combined = [n for c in launch.nodes if isinstance(c, Combine) for n in (c.name, c.arg_name) if n]
     fixed = [*launch.tensors, *(s.name for s in launch.scalars), *launch.sizes, *coordinates, "tid"]
     fixed += [each.name for each in launch.maps]
+    fixed += [TILES] if launch.dealt else []
     fixed += [*launch.buffers, *map(exchange_name, combined)]
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
@@ -31,7 +35,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     taken = {launch.name, *(node.instruction.name for node in launch.nodes if isinstance(node, Perform))}
     names: dict[str, str] = {}
     for name in dict.fromkeys((*map(memory_of, fixed), *plain, *functions)):
-        names[name] = fresh(name, taken)
+        names[name] = fresh("tiles" if name == TILES else name, taken)
     names |= {name: names[memory_of(name)] for name in launch.buffers}
     around = _around(launch.body)
     for name in loops:
