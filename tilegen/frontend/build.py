@@ -19,6 +19,7 @@ from tilegen.frontend.lists import hits_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction, write_out
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
+from tilegen.frontend.promises import different_inputs
 from tilegen.frontend.targets import check_left
 from tilegen.frontend.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
@@ -99,6 +100,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         assumptions,
         tuple(scalars.values()),
         parameters,
+        different=different_inputs(decl, tensors),
         meant=meant,
         slack=slack,
         beside=tuple(beside_of(decl.beside, declared.values(), index)),
@@ -235,7 +237,7 @@ def _order(param: s.Param, rank: int) -> tuple[int, ...]:
 
 def _assumptions(decl: s.KernelDecl, index: Mapping[str, Affine], tensors: Declared) -> tuple[Condition, ...]:
     found: list[Condition] = []
-    for fact in decl.assumptions:
+    for fact in (each for each in decl.assumptions if not isinstance(each, s.Apply)):
         for condition in conditions_of(fact, index, tensors):
             truth = constant_truth(condition)
             if truth is False:

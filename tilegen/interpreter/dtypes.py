@@ -98,6 +98,9 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
         if sizes[size] < 1:
             raise ArgumentError(f"the size {size} is {sizes[size]}, and sizes are at least 1")
     inputs: list[Tensor | Scalar] = [t for t in kernel.tensors if t.role == "input"]
+    for name in kernel.different:
+        if name in arrays and np.unique(arrays[name]).size < arrays[name].size:
+            raise ArgumentError(f"'{name}' has equal elements, and '{kernel.name}' is for different ones only")
     for tensor in (*inputs, *kernel.scalars):
         name = memory_of(tensor.name)
         if name not in arrays:

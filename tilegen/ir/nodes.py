@@ -178,12 +178,12 @@ class Kernel:
     """A kernel as written; the tree is made from it, and every later tree is judged against it.
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what `where` says of
-    them. `tensors` lists the parameters in order, then the outputs, then intermediates; `scalars` the parameters
-    without a shape; `parameters` names both in the order that a call gives them. A step that divides or rounds a
-    reduction, or computes values several times, makes a kernel of its own, with `origin` and how it was `derived`: it
-    is judged, too, and what is right is still what the kernel as written says. Where that approximates something, the
-    kernel `meant` computes this, and `slack`, a kernel with some of the outputs, how much further off results may be
-    than those of `meant`. `beside` is what its text sets beside it.
+    them, and no two elements of a `different` input are equal. `tensors` lists the parameters in order, then the
+    outputs, then intermediates; `scalars` the parameters without a shape; `parameters` names both in the order that a
+    call gives them. A step that divides or rounds a reduction, or computes values several times, makes a kernel of its
+    own, with `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
+    written says. Where that approximates something, the kernel `meant` computes this, and `slack`, a kernel with some
+    of the outputs, how much further off results may be than those of `meant`. `beside` is what its text sets beside it.
     """
 
     name: str
@@ -193,6 +193,7 @@ class Kernel:
     assumptions: tuple[Condition, ...] = ()
     scalars: tuple[Scalar, ...] = ()
     parameters: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
     origin: Kernel | None = None
     derived: Split | ComputedAt | RoundedUp | Regrouped | None = None
     meant: Kernel | None = None

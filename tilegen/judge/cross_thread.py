@@ -224,7 +224,7 @@ class Crossing:
     @cached_property
     def _crossing_rows(self) -> tuple[Row, ...]:
         """Rows that say: in this way, at one element, in one block."""
-        place = equal_rows(self.a.forms, [f.rename(self._second_names) for f in self.b.forms])
+        place = equal_rows(self.a.forms_with(self.b), [f.rename(self._second_names) for f in self.b.forms_with(self.a)])
         return (
             self._named_rows(self.way[2])
             + place

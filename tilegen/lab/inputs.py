@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,8 @@ def integers(
         values = rng.integers(low, magnitude + 1, shape) * (rng.random(shape) < share)
         if tensor.name in extents:
             values = rng.integers(low and -1, _index_end(tensor, extents), shape)
+        if tensor.name in kernel.different:
+            values = _different(xp, rng, low and -1, tensor, extents, shape)
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, _avoid_zero_divisors(kernel, tensor, values))
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
@@ -109,6 +112,9 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
             )
             if tensor.name in extents:
                 values = rng.integers(low and -1, _index_end(tensor, extents), shape)
+            values = (
+                _different(xp, rng, low and -1, tensor, extents, shape) if tensor.name in kernel.different else values
+            )
         else:
             values = drawn(rng, shape)
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, values)
@@ -144,6 +150,13 @@ def _indexed_extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]
 def _index_end(tensor: Tensor, extents: Mapping[str, int]) -> int:
     """The end of the range that an index is drawn from: one place of it is outside, if the type allows."""
     return min(extents[tensor.name] + 1, {"i8": 2**7, "u8": 2**8}.get(tensor.dtype, 2**31 - 1))
+
+
+def _different(xp: Any, rng: Any, low: int, tensor: Tensor, extents: dict[str, int], shape: tuple[int, ...]) -> Any:
+    """Different numbers in any order: as many as there are elements, of the range that they are indices of."""
+    count = prod(shape)
+    span = max(count, _index_end(tensor, extents) - low if tensor.name in extents else 0)
+    return (xp.argsort(rng.random(span))[:count] + low).reshape(shape)
 
 
 def _sign(scalar: Scalar, rng: np.random.Generator) -> int:

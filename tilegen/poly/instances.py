@@ -13,9 +13,10 @@ from operator import eq, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.lanes import Copied, combining_loop, copied_registers
-from tilegen.ir.nodes import Access, Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
+from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of
+from tilegen.poly.promised import Told, told_by_promise
 from tilegen.poly.rows import Rows, identify, rename
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.poly.system import Form, Row, equal_rows, form, quotients, range_of, rows_of
@@ -25,16 +26,21 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One access of a leaf. `fallback` is what a read outside the buffer gives."""
+    """One access of a leaf. `fallback` is what a read outside the buffer gives; what is `told` of two that meet."""
 
     buffer: str
     index: tuple[Affine, ...]
     writes: bool
     fallback: Const | None = None
+    told: Told | None = None
 
     @cached_property
     def forms(self) -> tuple[Form, ...]:
         return tuple(form(i) for i in self.index)
+
+    def forms_with(self, other: Use) -> tuple[Form, ...]:
+        """What is equal to the same of `other` where both are to one element."""
+        return (*self.forms, *(form(i) for i in _told(self, other)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,7 @@ class Leaf:
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
     stmt: Stmt
+    told: Told | None = None  # of two iterations that update one element
 
     @cached_property
     def domain(self) -> tuple[Row, ...]:
@@ -63,11 +70,11 @@ class Leaf:
         """Its accesses: the loads in program order, what a reduction reads, the writes."""
         stmt = self.stmt
         found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
-        written: tuple[Access, ...] = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
+        written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
         if stmt.reduce:
-            found += [Use(a.buffer, a.index, False) for a in written]
-        written += (stmt.hits.access,) if stmt.hits else ()
-        return (*found, *(Use(a.buffer, a.index, True) for a in written))
+            found += [Use(a.buffer, a.index, False, told=self.told) for a in written]
+        found += [Use(a.buffer, a.index, True, told=self.told) for a in written]
+        return (*found, *([Use(stmt.hits.access.buffer, stmt.hits.access.index, True)] if stmt.hits else []))
 
     @cached_property
     def buffers(self) -> tuple[str, ...]:
@@ -110,6 +117,7 @@ class Leaf:
         """Its loops and the divisions in its rows and forms, each with the loops that it depends on."""
         values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
         values += [i for use in self.uses for i in use.index]
+        values += self.told.same if self.told else ()
         inside = {quotient: names for value in values for quotient, names in quotients(value)}
         loops = frozenset(self.names)
         return {n: frozenset((n,)) for n in self.names} | {q: names & loops for q, names in inside.items()}
@@ -195,8 +203,8 @@ class Original:
             order: what else holds of the two, with primes on all names of the other that differ.
         """
         met = shared | equal_loops(one, two, common_index(a, b), shared)
-        names = with_divisions(two.primed_names(met), b.forms, "'")
-        place = equal_rows(a.forms, [f.rename(names) for f in b.forms])
+        names = with_divisions(two.primed_names(met), b.forms_with(a), "'")
+        place = equal_rows(a.forms_with(b), [f.rename(names) for f in b.forms_with(a)])
         return self.pair(one, two, met) + (identify(order, {f"{n}'": n for n in met}) + place), names
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
@@ -225,7 +233,12 @@ def with_divisions(names: Mapping[str, str], index: tuple[Form, ...], mark: str)
 
 def common_index(a: Use, b: Use) -> tuple[Affine, ...]:
     """What the places of two accesses to one element have in common: equal sums of the loops around each."""
-    return a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
+    alike = a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
+    return (*alike, *(i for i, j in zip(_told(a, b), _told(b, a), strict=True) if i == j))
+
+
+def _told(a: Use, b: Use) -> tuple[Affine, ...]:
+    return a.told.same if a.told and b.told and a.told.by == b.told.by else ()
 
 
 def is_excluded_by_index(
@@ -276,15 +289,21 @@ def original_of(kernel: Kernel) -> Original:
 def project(tree: Tree) -> Projection:
     """The tree as leaves."""
     buffers = {b.name: b for b in tree.buffers}
-    return Projection(tree.kernel, _leaves(tree.body), buffers, tree, original_of(tree.kernel))
+    original = original_of(tree.kernel)
+    return Projection(tree.kernel, _leaves(tree.body, original), buffers, tree, original)
 
 
-def _leaves(body: tuple[Node, ...]) -> tuple[Placed, ...]:
-    found = ((leaf_of(*leaf), (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
+def _leaves(body: tuple[Node, ...], original: Original | None = None) -> tuple[Placed, ...]:
+    every = ((leaf, (n, *places)) for n, node in enumerate(body) for leaf, places in leaves_at(node))
+    found = ((leaf_of(*leaf, original), places) for leaf, places in every)
     return tuple([Placed(leaf, places, number) for number, (leaf, places) in enumerate(found)])
 
 
-def leaf_of(path: tuple[Loop, ...], stmt: Stmt) -> Leaf:
-    """The statement in the loops of `path`."""
+def leaf_of(path: tuple[Loop, ...], stmt: Stmt, original: Original | None = None) -> Leaf:
+    """The statement in the loops of `path`, with what the kernel's promises say of it."""
     names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
-    return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt)
+    told = None
+    if original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
+        elements = [(use.buffer, use.index) for use in _elements(original, stmt.name, stmt.instance)]
+        told = told_by_promise(path, stmt, elements, original.kernel.different)
+    return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt, told)

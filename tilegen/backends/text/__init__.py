@@ -100,6 +100,7 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
     needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in stricter]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
+    needs += [f"different elements of {name}" for name in launch.kernel.different if name in launch.tensors]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []
