@@ -1,8 +1,11 @@
 """The command suggest and the method of the same name."""
 
+import warnings
+
 import numpy
 import pytest
 
+import tilegen
 from tilegen import api
 from tilegen.cli import run
 
@@ -52,3 +55,15 @@ def test_a_kernel_is_compiled_by_its_suggestion():
     assert program(numpy.full((3, 70), 2, "f4")).tolist() == [[0.25] * 70] * 3
     assert len(program.tree.body) == 1
     assert program.tree.body[0].kind == "block.x"
+
+
+@pytest.mark.pocl
+def test_another_order_of_terms_is_reported():
+    kernel = api.from_text("kernel totals(X: f32[M, N]) -> s: f32[M]:\n    s[i] = sum[j](X[i, j])\n").kernel()
+    ones = numpy.ones((3, 70), "f4")
+    with pytest.warns(UserWarning, match=r"the terms of s come in another order: .*unscheduled=True"):
+        assert kernel.compile(device="cpu")(ones).tolist() == [70] * 3
+    with warnings.catch_warnings(action="error"):
+        assert kernel.compile(device="cpu", unscheduled=True)(ones).tolist() == [70] * 3
+    with pytest.raises(tilegen.errors.UsageError, match="either"):
+        kernel.compile("times.jsonl", "cpu", unscheduled=True)

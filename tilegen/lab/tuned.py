@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from math import log
@@ -84,7 +85,7 @@ class TunedKernel:
     file: Any
 
     def schedule(self, name: str | None = None, /, **parameters: Setting) -> Any:
-        """A schedule of the file, applied to this kernel."""
+        """A schedule of the file, applied to this kernel; without a name, the kernel as written."""
         raise NotImplementedError
 
     def family(
@@ -144,6 +145,20 @@ class TunedKernel:
         """The schedule of a record, applied to the record's own text."""
         raise NotImplementedError
 
+    def _compile_suggestion(self, device: str, unproved: bool) -> Program:
+        """What `suggest` writes as a program, with a warning where it changes the order of terms."""
+        (found,) = (file := self.suggest()).schedules
+        program: Program = (
+            file.kernel(self.ir.name, **self.values).schedule(found.name).compile(device, unproved=unproved)
+        )
+        own = [e.target for e in self.ir.equations if e.reduce and e.target in program.tree.reassociated]
+        if own:
+            said = (
+                f"the terms of {', '.join(own)} come in another order: compile(unscheduled=True) keeps that of the text"
+            )
+            warnings.warn(said, stacklevel=3)
+        return program
+
     def records_of(self, path: str | Path) -> list[RunRecord]:
         """The records of a file that have times of schedules of this kernel.
 
@@ -176,13 +191,13 @@ class TunedKernel:
         *,
         unproved: bool = False,
         deterministic: bool = False,
+        unscheduled: bool = False,
     ) -> SeveralPrograms | Program:
         """A program that runs, for the sizes of each call, the schedule that `family` chooses.
 
         Without a family it runs the schedule that was fastest on this device at these sizes, or at the nearest ones, by
-        their ratios; and without a file what `suggest` writes: no approximations, no other types; the terms of the
-        reductions that the program's `tree.reassociated` names come in another order. `schedule().compile()` is the
-        kernel as written.
+        their ratios; and without a file what `suggest` writes: no approximations, no other types; a warning names the
+        sums and products whose terms come in another order than they are written in.
 
             multiply = tilegen.load("gemm").kernel().compile("tune-gemm.jsonl")
             c = multiply(a, b)
@@ -193,24 +208,26 @@ class TunedKernel:
             unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
             deterministic: True keeps one order of summation: no bit of a result depends on sizes that it does not sum
                 over, as rows of a product not on their number.
+            unscheduled: True runs the kernel as it is written, on one thread, in the order of the text.
 
         Raises:
             UsageError: the file has no times of this kernel on this device, or no members of the family that serve all
-                sizes add up in one order. DeviceError: the device is not there.
+                sizes add up in one order, or `tuned` is given with `unscheduled`. DeviceError: the device is not there.
         """
         from tilegen.backends.devices import engine
 
+        if unscheduled and tuned is not None:
+            raise UsageError("records of tuning are of schedules: give either these or unscheduled=True")
+        if unscheduled:
+            written: Program = self.schedule().compile(device, unproved=unproved)
+            return written
         if chooser := self.family(None, tuned, deterministic=deterministic):
             engine(device)
             return FamilyProgram(self.ir, chooser, device, unproved)
         if tuned and deterministic:
             raise UsageError("deterministic=True with times of tuning is for kernels with a family")
         if tuned is None:
-            (found,) = (file := self.suggest()).schedules
-            suggested: Program = (
-                file.kernel(self.ir.name, **self.values).schedule(found.name).compile(device, unproved=unproved)
-            )
-            return suggested
+            return self._compile_suggestion(device, unproved)
         name, records = engine(device).name, self.records_of(tuned)
         there = [r for r in records if r.device and r.device.name == name]
         if not there:
