@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from tilegen.errors import TilegenError
 from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
+from tilegen.suggest.moves import bind_blocks, fuse_rows
 from tilegen.suggest.nests import Nests
 from tilegen.suggest.product import Form, form_of, is_product
+from tilegen.suggest.warpgroups import by_warpgroups, keep_fragments
 
 TYPES = ("f16", "bf16")
 
@@ -20,9 +23,18 @@ def is_short_product(nests: Nests) -> bool:
 
 
 def short_product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """A warp has 64 x 64 results in fragments of the instruction `mma`, which are loaded by `ldmatrix`."""
+    """By warpgroups where the machine has these and the form fits, else by warps."""
     form = form_of(nests)
     assert form
+    if machine.arch == "sm_90":
+        with suppress(TilegenError):
+            yield by_warpgroups(nests, draft, form, machine)
+            return
+    yield _by_warps(nests, draft, form)
+
+
+def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
+    """A warp has 64 x 64 results in fragments of the instruction `mma`, which are loaded by `ldmatrix`."""
     i, j, k = form.row.word, form.column.word, form.term.word
     term = form.term.names[0]
     draft, tm = draft.number("TM", 128, (64, 128, 256))
@@ -55,9 +67,9 @@ def short_product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draf
         f"order({', '.join([*others, bi, bj, ko, wi, wj, fk, fi, fj, nj, i16, j8, kk])})",
     )
     draft = bind_blocks(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.z)", f"bind({wj}, thread.y)")
-    draft = _fragments(nests, draft, bj)
+    draft = keep_fragments(nests, draft, bj)
     draft = _operands(draft, form, ko, fk, (i16, nj, j8, kk))
-    yield draft.say("Tiles are copied ahead, while those before are multiplied.").steps(f"pipeline({ko}, {stages})")
+    return draft.say("Tiles are copied ahead, while those before are multiplied.").steps(f"pipeline({ko}, {stages})")
 
 
 def _operands(draft: Draft, form: Form, outer: str, at: str, loops: tuple[str, str, str, str]) -> Draft:
@@ -81,17 +93,4 @@ def _operands(draft: Draft, form: Form, outer: str, at: str, loops: tuple[str, s
         nest = f"{row}, {term}" if load[0][0] == "a" else f"{term}, {pair}, {column}"
         ways = [[f"tensorize({nest}, by=ldmatrix_{name.format(kind)})"] for name in load]
         draft = draft.first(*ways, [])
-    return draft
-
-
-def _fragments(nests: Nests, draft: Draft, at: str) -> Draft:
-    """The sums as fragments, and what follows them."""
-    sums, *behind = [equation.target for equation in nests.equations]
-    draft = draft.say("The sums stay in the registers of the warp, and leave by two neighbours.")
-    if not behind:
-        return draft.steps(f"cache_register({sums}, at={at}, vector=2)")
-    draft = keep_inside(draft.steps(f"cache_register({sums}, at={at})"), nests, at)
-    for target in behind:
-        if target not in nests.inside:
-            draft = draft.steps(f"cache_register({target}, at={at}, vector=2)")
     return draft
