@@ -156,7 +156,9 @@ def test_the_reference_explains_every_step_and_command() -> None:
 
 def test_the_results_have_every_rung_in_order() -> None:
     text = text_of("examples/results.md")
-    places = [text.find(f"\n| {schedule.name} |") for schedule in tilegen.load("gemm").schedules]
+    # That for long sums, which the ladder's size has not, is none of its rungs.
+    rungs = [schedule.name for schedule in tilegen.load("gemm").schedules if schedule.name != "split_k"]
+    places = [text.find(f"\n| {name} |") for name in rungs]
     assert -1 not in places
     assert places == sorted(places)
 

@@ -1,5 +1,7 @@
 """The programs in examples/ end with a plain sentence where something is missing, and never in a traceback."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,24 @@ def test_without_a_gpu_it_says_so(name, tmp_path) -> None:
     done = run_example(name, folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "torch finds no GPU: tilegen doctor says what is missing\n"
+
+
+def test_a_sweep_draws_the_same_shapes_for_a_seed_and_a_fit_takes_its_times(tmp_path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import sweep; c = sweep.chooser_of('f32'); "
+    code += "found = [list(sweep.draw('f32', 7, 20, c)) for _ in range(2)]; assert found[0] == found[1]; "
+    code += "assert all(s['M'] * s['N'] * s['K'] >= 1e8 for s in found[0]); import json; "
+    code += "lines = [(c.candidates[n], s, 1 + n) for s in found[0] for n in (0, 8)]; "
+    code += "times = [(m.name, s, slow * m.microseconds(s)) for m, s, slow in lines]; "
+    code += "print(*[json.dumps(dict(kind='f32', sizes=s, member=m, us=us)) for m, s, us in times], sep='\\n')"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (tmp_path / "times.jsonl").write_text(made.stdout)
+    done = run_example("fit", str(tmp_path / "times.jsonl"), "--to", str(tmp_path / "h.json"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads((tmp_path / "h.json").read_text())["families"].values()
+    assert set(found) == {"*", "across", "registers(TM=64, TN=64, WM=4, WN=4)"}
+    off = [int(words) for words in re.findall(r"off by (\d+) %", done.stdout)]
+    assert len(off) == 2
+    assert max(off) < 25
 
 
 @pytest.mark.parametrize("word", ["--help", "many", "0"])

@@ -121,7 +121,7 @@ class TunedKernel:
             # Whether these trees are the kernel the judge is asked of the one that is chosen.
             tree = apply(self.ir, schedule, given, file.defines, file.instructions, accepted=True).tree
             made = partial(self.schedule, member.schedule, **given)
-            by = known.get(name) or known.get(member.schedule) or Coefficients()
+            by = known.get(name) or known.get("*") or Coefficients()
             whole = (name, member.schedule, given, member.facts, tree, Model(tree, machine), by, made)
             yield Candidate(*whole, refused=refusal(tree, machine))
 

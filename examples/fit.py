@@ -1,0 +1,91 @@
+"""Fits the coefficients of the model of time to what `python examples/sweep.py KIND --members` has measured.
+
+    python examples/fit.py F.jsonl ... [--to tilegen/lab/fitted/h100.json]
+
+First all members of a family share coefficients, then each moves away from these as far as its own times want it. What
+is small is the mean square of the logarithms of predicted over measured times. Nothing of a shape is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from sweep import KINDS, chooser_of
+
+from tilegen.lab.model import Coefficients, Parts
+
+Times = list[tuple[list[Parts], float]]  # of a member: its launches at some sizes, and measured microseconds
+_PULL = 0.01  # how much a coefficient that is not that of the family counts, beside the mean of squares
+NAMES = tuple(asdict(Coefficients()))
+
+
+def main() -> None:
+    words = argparse.ArgumentParser()
+    words.add_argument("files", nargs="+")
+    words.add_argument("--to", default="tilegen/lab/fitted/h100.json")
+    given = words.parse_args()
+    lines = [json.loads(line) for file in given.files for line in Path(file).read_text().splitlines()]
+    path = Path(given.to)
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
+    for kind in sorted({line["kind"] for line in lines}):
+        own = [line for line in lines if line["kind"] == kind]
+        kept["families"]["<stock {}>: {}".format(*KINDS[kind])] = fit_family(kind, own)
+    kept["command"] = "python examples/sweep.py KIND --members, then python examples/fit.py"
+    kept["device"] = "NVIDIA H100 80GB HBM3"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def fit_family(kind: str, lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The coefficients of each member."""
+    times: dict[str, Times] = {}
+    for each in chooser_of(kind).candidates:
+        own = [line for line in lines if line["member"] == each.name]
+        if own:
+            times[each.name] = [(each.model.parts(line["sizes"]), line["us"]) for line in own]
+    start = Coefficients()
+    shared = fit([pair for some in times.values() for pair in some], start, start)
+    found = {name: fit(some, shared, shared) for name, some in times.items()}
+    for name, by in found.items():
+        print(f"{kind} {name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
+    rounded = {name: {word: float(f"{value:.3g}") for word, value in asdict(by).items()} for name, by in found.items()}
+    return {"*": {word: float(f"{value:.3g}") for word, value in asdict(shared).items()}, **rounded}
+
+
+def error(times: Times, by: Coefficients) -> float:
+    """The mean square of the logarithms of predicted over measured times."""
+    return mean(log(sum(part.microseconds(by) for part in parts) / us) ** 2 for parts, us in times)
+
+
+def fit(times: Times, start: Coefficients, near: Coefficients) -> Coefficients:
+    """The coefficients at which the error, and a pull towards those `near`, are the least.
+
+    One after the other goes up and down by smaller and smaller steps.
+    """
+    at = {name: log(value) for name, value in asdict(start).items()}
+    home = {name: log(value) for name, value in asdict(near).items()}
+
+    def cost(values: dict[str, float]) -> float:
+        by = Coefficients(**{name: exp(value) for name, value in values.items()})
+        return error(times, by) + _PULL * mean((values[name] - home[name]) ** 2 for name in NAMES)
+
+    best, step = cost(at), 0.5
+    while step > 0.01:
+        improved = False
+        for name in NAMES:
+            for moved in ({**at, name: at[name] + step}, {**at, name: at[name] - step}):
+                if (found := cost(moved)) < best:
+                    at, best, improved = moved, found, True
+        step = step if improved else step / 2
+    return Coefficients(**{name: exp(value) for name, value in at.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Random shapes beside torch: what the families of the stock files choose, and how far it is from torch, on a GPU.
+
+    python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare]
+
+KIND is one of bf16, f32, softmax, layer_norm, sums, argmax. Each size is log-uniform from 16 to 16384, columns of
+rows from 16 to 2^20; in three fourths of the shapes all are multiples of 16; products have 10^8 multiply-adds at
+least. Both sides run in CUDA graphs, on inputs that no cache holds; ratios are torch's time over ours (of rows: that
+of the faster of torch and torch.compile). Each result is held against torch's. What has been measured stands in the
+file, and is not measured again: where --seconds end it, the same command goes on.
+
+--prepare judges, proves and compiles what will run, on all cores and without a GPU, for an H100: the times find it on
+the disk (TILEGEN_CACHE_DIR). --members times all members of the family that are not predicted to be four times as slow:
+by these times `examples/fit.py` fits the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import geometric_mean
+from time import monotonic
+from typing import Any
+
+import tilegen
+from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.backends.nvrtc import compile_text
+from tilegen.lab import metric
+from tilegen.lab.family import Chooser
+from tilegen.lab.machine import stock_machine
+
+# The file, the kernel, the type of the inputs.
+KINDS = {
+    "bf16": ("hgemm", "hgemm", "bfloat16"),
+    "f32": ("gemm", "gemm", "float32"),
+    "softmax": ("rows", "softmax_rows", "float32"),
+    "layer_norm": ("rows", "layer_norm_rows", "float32"),
+    "sums": ("rows", "sum_rows", "float32"),
+    "argmax": ("rows", "argmax_rows", "float32"),
+}
+Sizes = dict[str, int]
+
+
+def main() -> None:
+    words = argparse.ArgumentParser()
+    words.add_argument("kind", choices=KINDS)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--count", type=int, default=60)
+    words.add_argument("--file", default="")
+    words.add_argument("--seconds", type=float, default=math.inf)
+    words.add_argument("--members", action="store_true")
+    words.add_argument("--prepare", action="store_true")
+    given = words.parse_args()
+    wanted = list(draw(given.kind, given.seed, given.count, chooser_of(given.kind)))
+    if given.prepare:
+        prepare(given.kind, wanted, given.members)
+        return
+    file = Path(given.file or f"sweep-{given.kind}-{given.seed}.jsonl")
+    found = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    done = {(tuple(each["sizes"].items()), each["member"]) for each in found}
+    ends = monotonic() + given.seconds
+    with file.open("a") as out:
+        for line in measure(given.kind, wanted, given.members, done, ends):
+            found.append(line)
+            print(json.dumps(line), file=out, flush=True)
+    report(given.kind, found)
+
+
+def chooser_of(kind: str) -> Chooser:
+    file, kernel, _ = KINDS[kind]
+    found = tilegen.load(file).kernel(kernel).family("h100")
+    assert found
+    return found
+
+
+def draw(kind: str, seed: int, count: int, chooser: Chooser) -> Iterator[Sizes]:
+    """The shapes, the same for each seed."""
+    chance, product, left = random.Random(seed), "K" in chooser.kernel.sizes, count
+    while left:
+        whole = chance.random() < 0.75
+        sizes = {}
+        for name in sorted(chooser.kernel.sizes):
+            most = 2**20 if name == "N" and not product else 16384
+            size = round(math.exp(chance.uniform(math.log(16), math.log(most))))
+            sizes[name] = size // 16 * 16 if whole else size
+        if math.prod(sizes.values()) >= 1e8 if product else math.prod(sizes.values()) <= 2**31:
+            left -= 1
+            yield sizes
+
+
+def members(chooser: Chooser, sizes: Sizes, every: bool) -> list[Any]:
+    """The member chosen, or all that are worth a measurement."""
+    if not every:
+        return [chooser.choose(**sizes)]
+    served = [each for each in chooser.candidates if each.serves(sizes)]
+    least = min(each.microseconds(sizes) for each in served)
+    return [each for each in served if each.microseconds(sizes) < 4 * least]
+
+
+def prepare(kind: str, wanted: list[Sizes], every: bool) -> None:
+    chooser = chooser_of(kind)
+    names: dict[str, list[Sizes]] = {}
+    for sizes in wanted:
+        for each in members(chooser, sizes, every):
+            names.setdefault(each.name, []).append(sizes)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        for name, count in pool.map(_prepare, [kind] * len(names), names, names.values()):
+            print(f"{name}: {count} texts", flush=True)
+
+
+def _prepare(kind: str, name: str, wanted: list[Sizes]) -> tuple[str, int]:
+    """Proves and compiles the versions of a member that these sizes choose."""
+    member = next(each for each in chooser_of(kind).candidates if each.name == name)
+    versions = member.scheduled().versions("cuda")
+    chosen = {versions.choose(sizes, {}) for sizes in wanted}
+    for version in chosen:
+        text = versions.text(version, unproved=False)
+        compile_text(text, compiled_architecture(instructions_of(versions.launches(version)), "sm_90"))
+    return name, len(chosen)
+
+
+def measure(kind: str, wanted: list[Sizes], every: bool, done: set[Any], ends: float) -> Iterator[dict[str, Any]]:
+    """A line for each shape and each of torch and the members, which are timed in turns."""
+    from graphs import CACHE, milliseconds_of_each, torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    chooser, programs = chooser_of(kind), dict[str, Any]()
+    for sizes in wanted:
+        there = members(chooser, sizes, every)
+        if all((tuple(sizes.items()), each.name) in done for each in there):
+            continue
+        if monotonic() > ends:
+            return
+        for each in (each for each in there if each.name not in programs):
+            programs[each.name] = each.scheduled().compile("cuda")
+        count = 1 + CACHE // (4 * sum(math.prod(shape) for shape in shapes(chooser, sizes).values()))
+        sets = [inputs(torch, kind, chooser, sizes) for _ in range(min(8, count))]
+        calls: dict[str, Any] = {}
+        for name, call in of_torch(torch, kind).items():
+            calls[name] = [lambda given=given, call=call: call(*given) for given in sets]
+        for each in there:
+            calls[each.name] = [programs[each.name].prepare(*given) for given in sets]
+        expected = next(iter(calls.values()))[0]()
+        for each in there:
+            check(torch, kind, programs[each.name](*sets[0]), expected, sizes)
+        for name, milliseconds in milliseconds_of_each(calls, 5).items():
+            yield {"kind": kind, "sizes": sizes, "member": name, "us": round(1e3 * milliseconds, 3)}
+
+
+def shapes(chooser: Chooser, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    tensors = (chooser.kernel.tensor(name) for name in chooser.kernel.parameters)
+    return {each.name: tuple(extent.evaluate(sizes) for extent in each.shape) for each in tensors}
+
+
+def inputs(torch: Any, kind: str, chooser: Chooser, sizes: Sizes) -> list[Any]:
+    dtype = getattr(torch, KINDS[kind][2])
+    return [torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes(chooser, sizes).values()]
+
+
+def of_torch(torch: Any, kind: str) -> dict[str, Any]:
+    """The calls of torch by name."""
+    norm = torch.nn.functional.layer_norm
+    plain = {
+        "softmax": lambda x: torch.softmax(x, 1),
+        "layer_norm": lambda x, scale, shift: norm(x, scale.shape, scale, shift),
+        "sums": lambda x: x.sum(1),
+        "argmax": lambda x: x.argmax(1),
+    }.get(kind, torch.mm)
+    compiled = {} if KINDS[kind][0] != "rows" else {"torch.compile": torch.compile(plain, dynamic=True)}
+    return {"torch": plain, **compiled}
+
+
+def check(torch: Any, kind: str, found: Any, expected: Any, sizes: Sizes) -> None:
+    """Ends where a result is wrong; errors of rounding are allowed for."""
+    if kind == "argmax":
+        right = bool((found == expected).all())
+    else:
+        scale = expected.float().abs().max().item() + math.sqrt(sizes["N"]) * (kind == "sums")
+        right = (found.float() - expected.float()).abs().max().item() <= 2e-2 * scale
+    if not right:
+        raise SystemExit(f"{kind} {sizes}: the result is wrong")
+
+
+def report(kind: str, found: list[dict[str, Any]]) -> None:
+    """The ratios: of multiples of 16 and of others, those below 5 us apart."""
+    chooser, h100 = chooser_of(kind), stock_machine("h100")
+    ratios: dict[str, list[tuple[float, str]]] = {}
+    lost = []
+    for key in {tuple(each["sizes"].items()) for each in found}:
+        times = {each["member"]: each["us"] for each in found if tuple(each["sizes"].items()) == key}
+        sizes, own = dict(key), {name: us for name, us in times.items() if not name.startswith("torch")}
+        chosen = chooser.choose(**sizes).name
+        if chosen not in own:
+            continue
+        bytes_, operations = metric.moved_bytes(chooser.kernel, sizes), metric.operations(chooser.kernel, sizes)
+        rate = h100.tensor.peaks.get({"bfloat16": "bf16", "float16": "f16"}.get(KINDS[kind][2], ""), h100.multiply_adds)
+        short = max(bytes_ / h100.copy, operations / rate) / 1e6 < 5
+        group = "below 5 us" if short else "multiples of 16" if all(n % 16 == 0 for n in sizes.values()) else "others"
+        beside = min(us for name, us in times.items() if name.startswith("torch"))
+        words = "x".join(str(sizes[name]) for name in chooser.kernel.sizes)
+        ratios.setdefault(group, []).append((beside / own[chosen], f"{words} {chosen} {own[chosen]:.1f} us"))
+        lost.append(own[chosen] / min(own.values()))
+    for group, each in sorted(ratios.items()):
+        each.sort()
+        print(
+            f"{kind}, {group}: {len(each)} shapes, mean {geometric_mean(r for r, _ in each):.3f}, "
+            f"5th percentile {each[len(each) // 20][0]:.3f}, worst {each[0][0]:.3f}"
+        )
+        for ratio, words in each[:5]:
+            print(f"  {ratio:.3f}  {words}")
+    if lost:
+        print(f"{kind}: the choice takes {geometric_mean(lost):.3f} of the best member's time")
+
+
+if __name__ == "__main__":
+    main()
