@@ -1,6 +1,6 @@
 """Fits the coefficients of the model of time to what `python examples/sweep.py KIND --members` has measured.
 
-    python examples/fit.py F.jsonl ... [--to tilegen/lab/fitted/h100.json]
+    python examples/fit.py F.jsonl ... [--to tilegen/lab/fitted/sm_90.json]
 
 First all members of a family share coefficients, then each moves away from these as far as its own times want it. What
 is small is the mean square of the logarithms of predicted over measured times. Nothing of a shape is kept.
@@ -29,7 +29,7 @@ NAMES = tuple(asdict(Coefficients()))
 def main() -> None:
     words = argparse.ArgumentParser()
     words.add_argument("files", nargs="+")
-    words.add_argument("--to", default="tilegen/lab/fitted/h100.json")
+    words.add_argument("--to", default="tilegen/lab/fitted/sm_90.json")
     given = words.parse_args()
     lines = [json.loads(line) for file in given.files for line in Path(file).read_text().splitlines()]
     path = Path(given.to)

@@ -147,15 +147,15 @@ def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dic
 
 
 @cache
-def _all_fitted(machine: str) -> Mapping[str, dict[str, dict[str, float]]]:
-    path = files("tilegen") / "lab" / "fitted" / f"{machine.lower()}.json"
+def _all_fitted(arch: str) -> Mapping[str, dict[str, dict[str, float]]]:
+    path = files("tilegen") / "lab" / "fitted" / f"{arch}.json"
     found: dict[str, dict[str, dict[str, dict[str, float]]]] = json.loads(path.read_text()) if path.is_file() else {}
     return found.get("families", {})
 
 
 def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
-    """The coefficients that measurements on a machine have given, by the names of members of a stock family."""
-    found = _all_fitted(machine.name).get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
+    """The coefficients that measurements on a machine of this architecture have given, by members of a stock family."""
+    found = _all_fitted(machine.arch).get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
     return {name: Coefficients(**each) for name, each in found.items()}
 
 
