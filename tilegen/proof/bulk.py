@@ -40,7 +40,7 @@ from tilegen.lowering.timelines import (
     box_place,
 )
 from tilegen.poly import Facts, Refused
-from tilegen.proof.kinds import Kind, Special, kind_of
+from tilegen.proof.kinds import COPIES, Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.roles import Ring
 
@@ -233,7 +233,7 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_event(stmt: Stmt) -> bool:
     """True for what is said at a barrier, and of stores."""
-    return kind_of(stmt) in ("arrival", "release", "wait", "pass", "take", "read by stores")
+    return kind_of(stmt) not in ("", "asynchronous", "product", "bulk store", *COPIES)
 
 
 def is_wait(node: object) -> bool:

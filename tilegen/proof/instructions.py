@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import zip_longest
 
-from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.affine import Affine, affine, const
 from tilegen.ir.descriptors import ROWS, NotDescribed, described_form, start_fault
 from tilegen.ir.instructions import Fragment, SharedMatrix, SharedRows
 from tilegen.ir.matching import (
@@ -24,15 +23,17 @@ from tilegen.ir.matching import (
     rounded_operands,
     with_operands,
 )
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
-from tilegen.ir.walk import substitute
 from tilegen.lowering.memory import row_of
 from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
-from tilegen.lowering.program import For, Function, If, Launch, Perform, Spmd, nodes, with_body
-from tilegen.lowering.timelines import EMPTIED, FILLED, TURNS, Arrive, Await, NextSlot, is_event
+from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.poly import Facts, Refused
+from tilegen.proof.kinds import Kind, Special, with_kind
+
+# What is said of products is said of this.
+PRODUCTS = Buffer("products", "i64", (), "barrier", ())
 
 
 def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
@@ -48,8 +49,15 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
         match node:
             case Perform():
                 out.append(_expand(node, launch))
-            case Hold() | Begin() | Complete():
-                pass  # what is between them has been looked at
+            case Hold(buffers):
+                out += (_event("hold", name) for name in buffers)
+            case Begin():
+                out.append(_event("begin"))
+            case Complete():
+                # Who waits holds, too.
+                kind: Kind = "complete earlier" if node.earlier else "complete"
+                out += (_event(kind, name) for name in node.held or ("",))
+                out += (_event("hold", name) for name in node.held)
             case For():
                 _check_together(node, (node.extent,), lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
@@ -60,6 +68,10 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
             case _:
                 out.append(node)
     return tuple(out)
+
+
+def _event(kind: Kind, name: str = "") -> Special:
+    return Special(name, Access(PRODUCTS.name, ()), Const(0, "i64"), kind=kind)
 
 
 def _check_together(node: For | If, deciding: tuple[Affine, ...], lanes: set[str]) -> None:
@@ -102,8 +114,10 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
             case _:
                 raise Refused(f"the operand {layout.operand.name} of '{instruction.name}' is given in another way")
         places[layout.operand.name] = Access(access.buffer, index)
+    if instruction.protocol and node.rounded:
+        raise Refused(f"'{instruction.name}' reads rounded values that are kept in no registers until it ends")
     new = replace(with_operands(performed, stmt, places), guard=())
-    nest: Spmd = new
+    nest: Spmd = with_kind(new, "product") if instruction.protocol else new
     for loop in reversed(loops):
         nest = For(loop.name, loop.extent, (nest,), "matrix")
     return nest
@@ -170,124 +184,6 @@ def _described_index(
         raise Refused(f"'{buffer.name}' begins at no multiple of {ROWS * form.piece} bytes, by which it is swizzled")
     inner = (inner_part(index, extents.keys()) for index in read.index)
     return tuple(start + inside for start, inside in zip(given.start.index, inner, strict=True))
-
-
-def check_completed(body: tuple[Spmd, ...]) -> None:
-    """Refused where an asynchronous instruction does not stand between a begin and the wait for what it computes.
-
-    Between the two stand others of its protocol alone, none of which reads registers that one of them computes. So what
-    is written to the registers that they read is written before the begin, or after the wait, which has them. The
-    compiler keeps to that: all of them are held between their last use and the begin.
-    """
-    waiting: Begin | None = None
-    computed: set[str] = set()
-    read: set[str] = set()
-    held: frozenset[str] = frozenset()
-    body = tuple(node for node in body if not all(isinstance(v, If) or is_event(v, TURNS) for v in nodes((node,))))
-    for place, (node, behind) in enumerate(zip_longest(body, body[1:])):
-        match node:
-            case Hold() if not waiting:
-                pass
-            case For() if not waiting and any(isinstance(each, Complete) and each.earlier for each in node.body):
-                held = _held_ahead(body[:place])
-                waiting, computed, read = _running_on(node)
-                if not isinstance(behind, Complete):
-                    raise Refused(f"nothing completes what '{node.name}' leaves running")
-            case Begin():
-                if waiting:
-                    raise Refused(f"'{node.protocol}' begins twice")
-                held, waiting, computed, read = _held_ahead(body[:place]), node, set(), set()
-            case Complete(protocol):
-                if waiting is None or waiting.protocol != protocol:
-                    raise Refused(f"what completes '{protocol}' has no beginning")
-                _check_registers(node, computed, read, held)
-                waiting = None
-            case _ if waiting:
-                for each in nodes((node,)):
-                    if not isinstance(each, For | If):
-                        _note_registers(each, waiting, computed, read)
-            case For() | Function():
-                check_completed(node.body)
-            case If():
-                check_completed(node.body)
-                check_completed(node.orelse)
-            case Perform() if node.instruction.protocol:
-                raise Refused(f"nothing waits for '{node.instruction.name}', which goes on while its lanes do")
-            case _:
-                pass
-    if waiting:
-        raise Refused(f"nothing completes '{waiting.protocol}'")
-
-
-def _check_registers(node: Complete, computed: set[str], read: set[str], held: frozenset[str]) -> None:
-    """Refused where a register buffer of the products is not held before they begin, or not waited for."""
-    if node.earlier or not computed <= {*node.results}:
-        name = min(computed - {*node.results}, default=node.protocol)
-        raise Refused(f"nothing waits for '{name}' to be computed")
-    if not read <= {*node.factors}:
-        raise Refused(f"nothing waits for '{min(read - {*node.factors})}' to be read")
-    if not computed | read <= held:
-        raise Refused(f"nothing holds '{min((computed | read) - held)}' before what begins '{node.protocol}'")
-
-
-def _held_ahead(body: tuple[Spmd, ...]) -> frozenset[str]:
-    """The register buffers that are held at the end of `body`, and not used since then."""
-    for node in reversed(body):
-        match node:
-            case Hold(buffers):
-                return frozenset(buffers)
-            case _:
-                break
-    return frozenset()
-
-
-def _running_on(loop: For) -> tuple[Begin, set[str], set[str]]:
-    """What begins the asynchronous instructions that an iteration leaves running, and what they compute and read.
-
-    Refused where something else in the loop touches what they compute or read.
-
-    Those of an iteration are one group. What completes the earlier ones in the next iteration stands ahead of the
-    release of what these have read: no other release is in the loop.
-    """
-    match loop.body:
-        case (
-            Await() as wait,
-            Begin(protocol) as begin,
-            *batch,
-            Complete(other, earlier=True),
-            If(body=(Arrive() as release,), orelse=()),
-            NextSlot(place),
-        ) if (wait.line, release.line) == (FILLED, EMPTIED):
-            back = {place.number: var(place.number) - 1}
-            before = substitute(wait.barrier.index, back), wait.number.substitute(back)
-            if (release.barrier.index, release.number) != before:
-                raise Refused(f"an iteration of '{loop.name}' releases what its instructions still read")
-            computed, read = set[str](), set[str]()
-            for node in nodes(batch):
-                if not isinstance(node, For | If):
-                    _note_registers(node, begin, computed, read)
-            if other == protocol:
-                return begin, computed, read
-            raise Refused(f"what completes '{other}' has no beginning")
-        case _:
-            raise Refused(f"'{loop.name}' does something else while its instructions run on")
-
-
-def _note_registers(node: Spmd, waiting: Begin, computed: set[str], read: set[str]) -> None:
-    """Adds the registers that an instruction uses which has begun with `waiting`.
-
-    Refused where it is none of that protocol, reads other registers than those of a buffer, or has a factor that one of
-    them computes.
-    """
-    if not isinstance(node, Perform) or node.instruction.protocol != waiting.protocol:
-        raise Refused(f"something else than '{waiting.protocol}' stands among what is waited for")
-    if node.rounded:
-        raise Refused(f"'{node.instruction.name}' reads rounded values that are kept in no registers until it ends")
-    for layout, given in zip(node.instruction.operands, node.operands, strict=True):
-        if isinstance(layout, Fragment):
-            (computed if layout.operand.name == node.instruction.equation.target else read).add(given.buffer)
-    if computed & read:
-        raise Refused(f"nothing waits for '{min(computed & read)}', which a product has as a factor")
 
 
 def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> int:

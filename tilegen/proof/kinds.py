@@ -21,6 +21,11 @@ Kind = Literal[
     "pass",  # a turn is passed on to another group
     "take",  # a wait for the turn of a group
     "read by stores",  # a wait until bulk stores have read
+    "product",  # by an instruction that runs on while its lanes do
+    "hold",  # of a buffer in registers: what is written there by now
+    "begin",  # of products
+    "complete",  # a wait for all products
+    "complete earlier",  # for all but the last group
 ]
 
 

@@ -22,7 +22,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute
 from tilegen.lowering.known import implication_checker
-from tilegen.lowering.product_nodes import Described
+from tilegen.lowering.product_nodes import Begin, Complete, Described
 from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.lowering.timelines import STORES, Await, Box
 from tilegen.poly import Refused, Unproved
@@ -32,7 +32,7 @@ from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, fills_ring,
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
-from tilegen.proof.instructions import check_completed, expand_instructions
+from tilegen.proof.instructions import PRODUCTS, expand_instructions
 from tilegen.proof.kinds import Special, kind_of
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra, Question, questions
@@ -78,7 +78,6 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     result = Lifted(kernel)
     for launch in launches:
         where = axes_of(launch, result.loops)
-        check_completed(launch.body)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
         result.described |= {v.place.buffer for v in launch.inside if isinstance(v, Box) and v.line == STORES}
         joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
@@ -103,6 +102,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         }
         stores = any(isinstance(v, Box | Await) and v.line == STORES for v in launch.inside)
         result.buffers |= {SEEN_STORES.name: SEEN_STORES} if stores else {}
+        asynchronous = any(isinstance(v, Begin | Complete) for v in launch.inside)
+        result.buffers |= {PRODUCTS.name: PRODUCTS} if asynchronous else {}
         if ring and ring.turn:
             turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
             result.buffers |= {turns.name: turns}
@@ -280,7 +281,7 @@ class _Lift:
 
     def _lift_statement(self, stmt: Stmt, names: Names) -> Stmt:
         if is_event(stmt):
-            return stmt
+            return replace(stmt, name=names.get(stmt.name, stmt.name))
         threads, alike = [name for _, name, _ in self.where.threads], self.exchanges.alike
 
         def change(access: Access | Load) -> Access | Load:

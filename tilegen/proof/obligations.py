@@ -37,6 +37,8 @@ from tilegen.proof.barriers import (
 from tilegen.proof.bulk import SEEN_STORES, without_events
 from tilegen.proof.bulk_stores import check_stored, check_stores
 from tilegen.proof.happens_before import check_events, meetings_of_waits
+from tilegen.proof.instructions import PRODUCTS
+from tilegen.proof.products import check_products
 from tilegen.proof.roles import Ring
 from tilegen.proof.waits import check_waits
 
@@ -126,7 +128,7 @@ def questions(
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
-    arrives = any(b.space == "barrier" and b != SEEN_STORES for b in tree.buffers)
+    arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS) for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(tree), stops))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
@@ -139,6 +141,7 @@ def questions(
         ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
         ("arrivals", (), (lambda: check_events(events(), rings),) if arrives else ()),
+        ("products", (), (lambda: check_products(events(), rings),) if PRODUCTS in tree.buffers else ()),
         (
             ("stores", (lambda: check_stored(events().program),), (lambda: check_stores(events()),))
             if SEEN_STORES in tree.buffers

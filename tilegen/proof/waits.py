@@ -23,7 +23,7 @@ LAST = 1 << 30
 def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
     """Refused where something is read that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
-    waits = [(_at(program, slot), stop) for slot, stop in stops.items() if stop.wait is not None]
+    waits = [(placed_at(program, slot), stop) for slot, stop in stops.items() if stop.wait is not None]
     for copy in program.leaves:
         if id(copy.leaf.stmt) in made:
             (name,) = copy.leaf.written_buffers
@@ -32,7 +32,7 @@ def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequenc
                     _check_pair(program, copy, read, made[id(copy.leaf.stmt)], waits)
 
 
-def _at(program: Projection, slot: Slot) -> Placed:
+def placed_at(program: Projection, slot: Slot) -> Placed:
     """The place of a barrier, behind the child ahead of it."""
     path, place = slot
     around: list[Loop] = []
