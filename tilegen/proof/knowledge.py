@@ -68,6 +68,7 @@ class Knowledge:
                     told = Moment(arrival, "''")
                     for equal in self.numbers.is_at(told, event):
                         yield told, rows + told.rows + equal
+        for event in events:
             for taken in (Moment(take, "'") for take in self.at_launch(self.takes, barrier)):
                 runs = len(self.numbers.runs(taken.placed))
                 turn = self.numbers.event(taken)
