@@ -38,10 +38,28 @@ BY_ROWS = """\
     bind(t, thread.x)
     cache_register(n, at=t)
 """
+TOGETHER = """\
+    tile(y, 2) -> b, v
+    tile(x, 4) -> c, t
+    order(b, c, t, o, v)
+    atomic(n, at=o)
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
+OF_ROWS = """\
+    tile(i, 4) -> c, v
+    tile(r, 2) -> b, t
+    order(b, t, c, v)
+    atomic(n, at=c)
+    bind(b, block.x)
+    bind(t, thread.x)
+"""
 CASES = {
     "serial": (PAIRS.format(word="list") + "    pass\n", {"H": 2, "W": 3, "CAP": 4}),
     "atomic": (PAIRS.format(word="unordered_list") + ATOMIC, {"H": 2, "W": 6, "CAP": 4}),
     "rows": (ROWS.format(word="list") + BY_ROWS, {"M": 6, "N": 3, "C": 2}),
+    "together": (PAIRS.format(word="unordered_list") + TOGETHER, {"H": 3, "W": 6, "CAP": 4}),
+    "rows together": (ROWS.format(word="unordered_list") + OF_ROWS, {"M": 3, "N": 6, "C": 2}),
     "strided": (PAIRS.format(word="unordered_list") + "    tile(y, 2) -> b, t\n    order(o, t, b, x)\n",
                 {"H": 3, "W": 2, "CAP": 4}),
 }  # fmt: skip
@@ -76,6 +94,39 @@ def test_a_wrong_text_is_seen(old, new, language):
     text = emit(launches, language)
     assert old in text
     assert difference(text.replace(old, new), launches, language) is not None
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("place < CAP", "place <= CAP"),
+        ("++place", "place += 2"),
+        ("++place", "++hits"),
+        ("hits |= 1 <<", "hits |= 2 <<"),
+        ("hits |=", "hits ="),
+        ("(hits >> v) & 1", "(hits >> v) & 2"),
+        ("(hits >> v)", "(hits >> t)"),
+        ("int hits = 0", "int hits = 1"),
+        ("(hits))", "(hits) + 1)"),
+        ("popc", "ffs"),
+        ("&n[0]", "&n[1]"),
+        ("place * 2 + 1", "place * 2 + 2"),
+    ],
+)
+def test_a_wrong_text_of_hits_together_is_seen(old, new, language):
+    launches = lower(tree_from(CASES["together"][0]))
+    text = emit(launches, language)
+    before, mark, body = text.rpartition("void")
+    assert old in body
+    assert difference(before + mark + body.replace(old, new), launches, language) is not None
+
+
+def test_lanes_whose_counts_differ_take_places_by_themselves():
+    assert "take_places(&n[0]" in emit(lower(tree_from(CASES["together"][0])), "cuda")
+    text = emit(lower(tree_from(CASES["rows together"][0])), "cuda")
+    assert "take_places" not in text
+    assert "atomicAdd(&n[b * 2 + t], __popc(hits))" in text
 
 
 def _changed(tree, change):

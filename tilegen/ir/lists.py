@@ -18,15 +18,25 @@ if TYPE_CHECKING:
 LISTS = ("list", "unordered_list")  # in the order of the loops; in any order
 
 
+MOST_TOGETHER = 32  # the bits of an integer
+
+
+def takes_together(extent: Affine) -> bool:
+    """True of a loop whose hits fit into the bits of an integer."""
+    return extent.is_const and extent.const <= MOST_TOGETHER
+
+
 @dataclass(frozen=True)
 class Hits:
     """What a list stores of each hit: its `items`, at the next free place along the dimension `place` of `access`.
 
     The index of the access is 0 there, and in the last dimension if there are several items, which lie along it. Hits
-    whose place is `capacity` or more are counted, and not stored.
+    whose place is `capacity` or more are counted, and not stored. With `together`, the text may take the places of all
+    hits in the innermost loop around at once.
     """
 
     access: Access
     place: int
     items: tuple[Expr, ...]
     capacity: Affine
+    together: bool = False

@@ -91,6 +91,7 @@ def show_stmt(stmt: Stmt) -> str:
     guard = f"  if {' and '.join(show_condition(c) for c in stmt.guard)}" if stmt.guard else ""
     target = _access(stmt.target.buffer, stmt.target.index)
     if stmt.hits is not None:
+        atomic += "together " if stmt.hits.together else ""
         return f"{atomic}{stmt.reduce} {_kept(stmt.hits, target)} if {value}{guard}"
     return f"{atomic}{target} {_UPDATES[stmt.reduce] if stmt.reduce else '='} {value}{guard}"
 

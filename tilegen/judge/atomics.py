@@ -6,7 +6,8 @@ the order of terms is free: a step has said so, or each element gets one term. N
 
 A list counts so, too, where its kernel leaves the order of hits open. The law: of updates that add one to an element,
 each in one access, no two find the same value there, and n of them find 0 to n - 1. So each hit has a place of its own,
-hits fill the places from the first on, and the count is how many there are, in whatever order they come.
+hits fill the places from the first on, and the count is how many there are, in whatever order they come. That goes for
+an update that adds m as for m that add one: the m places from the value that it finds on are its own.
 """
 
 from __future__ import annotations

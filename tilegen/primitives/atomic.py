@@ -1,4 +1,4 @@
-"""atomic(C)"""
+"""atomic(C), atomic(count, at=t)"""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
+from tilegen.ir.lists import MOST_TOGETHER, takes_together
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
-from tilegen.primitives import BufferName, primitive
+from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives._names import Names
 from tilegen.primitives._terms import need_reduction
+from tilegen.primitives._tree import need_loop
 
 
 @primitive("arithmetic")
@@ -39,10 +41,13 @@ class Atomic:
     memory starts where it is, for the threads of its block. What comes at once comes in any order, which reassociate
     allows; an unordered_list has its hits in any order anyway. There are atomic sums of f32, f64 and i32, the max and
     min of i32, and lists that count in i32. Few updates are better than many: rfactor makes parts, each of which one
-    block or thread reduces by itself and adds when it is done.
+    block or thread reduces by itself and adds when it is done. With `at`, a list takes the places of all hits in an
+    iteration of that loop by one update: it has one loop inside, of 32 iterations at most. The lanes of a warp that
+    come together take theirs at once.
     """
 
     reduction: BufferName
+    at: LoopName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         need_reduction(tree, self.reduction)
@@ -56,12 +61,31 @@ class Atomic:
             start, rest = self._split_launch(launch)
             body += (_rename_loops(start, names), rest) if start and rest else (launch,)
 
+        together = self._is_together(tree)
+
         def mark(value: object) -> object:
             if not isinstance(value, Stmt) or value.name != self.reduction:
                 return value
-            return replace(value, atomic=True)
+            return replace(value, atomic=True, hits=value.hits and replace(value.hits, together=together))
 
         return replace(tree, body=rewrite(body, mark))
+
+    def _is_together(self, tree: Tree) -> bool:
+        """True if the places of a list are taken once in each iteration of `at`. StepError where they cannot be."""
+        if self.at is None:
+            return False
+        need_loop(tree, self.at)
+        ((path, stmt),) = [(path, stmt) for path, stmt in leaves(tree.body) if stmt.name == self.reduction]
+        if stmt.hits is None:
+            raise StepError(f"'{self.reduction}' is no list, and atomic has 'at' for the hits of a list alone")
+        *_, outer, inner = (None, None, *path)
+        if outer is None or inner is None or outer.name != self.at or not takes_together(inner.extent):
+            notes = (f"tile(..., {MOST_TOGETHER}) makes such a loop, and order puts it inside '{self.at}'",)
+            message = (
+                f"'{self.at}' has no loop of {MOST_TOGETHER} iterations at most around the hits of '{self.reduction}'"
+            )
+            raise StepError(message, notes=notes)
+        return True
 
     def _split_launch(self, launch: Node) -> tuple[Node | None, Node | None]:
         """What of a launch starts the result, and what does not; None for nothing."""

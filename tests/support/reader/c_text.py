@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!]=|\+\+|\S")
+_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!|]=|\+\+|\S")
 _LEVELS = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
     ("*", "/", "%"),
@@ -204,9 +204,9 @@ class _Reader:
             case word if word in _DECLARES or VECTOR_TYPE.match(word):
                 return self.declaration()
         target = self.expression()
-        if target[0] == "call" and self.took(";"):
+        if target[0] in ("call", "++") and self.took(";"):
             return Call(target)
-        sign = self.take("=", "+=", "*=")
+        sign = self.take("=", "+=", "*=", "|=")
         return self.end_statement(Assign(target, sign, self.expression()))
 
     def end_statement(self, node):
@@ -297,7 +297,7 @@ class _Reader:
         return left
 
     def unary(self):
-        for sign in ("-", "!", "~", "*", "&"):
+        for sign in ("++", "-", "!", "~", "*", "&"):
             if self.took(sign):
                 return (sign, self.unary())
         if self.next() == "(" and self.is_type(1):

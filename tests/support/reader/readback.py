@@ -21,6 +21,7 @@ from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
 from tests.support.simulator.grid import coordinates
+from tilegen.backends.text.lists import taken_together
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
@@ -263,6 +264,9 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
         return text
 
     def _for(self, node, texts, _):
+        if not self.bit[0] and (stmt := taken_together(node)):
+            self.together(node, stmt, texts)
+            return
         text = self._take(texts, c_text.For)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
         same(self.term(text.extent), node.extent.evaluate(self.env), f"extent of {node.name}")
@@ -281,16 +285,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
         for part, condition in zip(parts, test, strict=True):
             value = condition.value.evaluate(self.env)
             same(self.margin(part), (abs(value) if condition.equal else value, condition.equal), f"test {condition}")
-
-    def margin(self, text):
-        """(by how much a comparison of integers holds, whether it is an equality)."""
-        if text[0] not in ("<", "<=", ">", ">=", "==") or len(text) != 3:
-            raise Mismatch(f"a test of {text}")
-        left, right = self.term(text[1]), self.term(text[2])
-        if not (isinstance(left, int) and isinstance(right, int)):
-            raise Mismatch(f"a test of data: {text}")
-        margin = right - left if text[0] in ("<", "<=") else left - right
-        return (abs(margin), True) if text[0] == "==" else (margin - (text[0] in ("<", ">")), False)
 
     def _barrier(self, node, texts):
         if not self.cuda:

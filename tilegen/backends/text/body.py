@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text.arrays import register_extents
+from tilegen.backends.text.best import best_lines
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
-from tilegen.backends.text.lists import list_lines
+from tilegen.backends.text.lists import first_place, list_lines, taken_together
 from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
@@ -57,6 +58,7 @@ class Body:
         self._writer = writer
         self._launch = launch
         self._told: set[str] = set()
+        self._bit = "", ""  # of a loop whose hits take their places together: what it does now, and its name
         self._parts: set[str] = set()  # names of subexpressions beside declarations
         self.functions: list[str] = []  # what stands in front of the kernel, in a language without lambdas
         self._seen: dict[str, list[str]] = {}  # what each of these is given beside its parameters
@@ -207,6 +209,8 @@ class Body:
         lines = [f"// {note}" for note in self.fresh_notes(loop.step)]
         if loop.kind == "scatter":
             return lines + self._scatter(loop, name)
+        if (stmt := taken_together(loop)) and not self._bit[0]:
+            return lines + self._together(loop, stmt)
         # PoCL computes wrong results for some loops that it is told to unroll.
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
@@ -215,6 +219,18 @@ class Body:
         head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
         block = self._block(head, loop.body)
         return lines + block if block else []
+
+    def _together(self, loop: For, stmt: Stmt) -> list[str]:
+        """The loop twice: it finds hits, and when they have their places it stores them."""
+        found, stored = (self._lines_of_bits(loop, doing) for doing in ("find", "store"))
+        place = first_place(stmt, self._writer, {name for name, _, _ in self._launch.coordinates})
+        return ["{", "int hits = 0;", "", *found, "", f"{self._integer} place = {place};", "", *stored, "}"]
+
+    def _lines_of_bits(self, loop: For, doing: str) -> list[str]:
+        self._bit = doing, self._writer.names[loop.name]
+        lines = self._for(replace(loop, step=""))
+        self._bit = "", ""
+        return lines
 
     def _scatter(self, loop: For, name: str) -> list[str]:
         """The iteration that the data pick, if the loop has it."""
@@ -314,13 +330,13 @@ class Body:
             return [*notes, "{", *named, *self._stmt(bare), "}"]
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.hits:
-            return [*notes, *list_lines(stmt, stmt.hits, w, self._integer)]
+            return [*notes, *list_lines(stmt, stmt.hits, w, self._integer, self._bit)]
         if stmt.reduce is None:
             return [*notes, f"{target} = {w.store_value(stmt.value, stmt.target)};"]
         if stmt.atomic:
             return [*notes, f"{self._atomic(stmt)}(&{target}, {w.value(stmt.value, -1)});"]
         if stmt.reduce in ("argmax", "argmin"):
-            return notes + self._arg(stmt, target)
+            return notes + best_lines(stmt, target, w)
         dtype = self._launch.buffers[stmt.target.buffer].dtype
         if stmt.reduce in ("sum", "prod") and dtype not in (*SHORT_FLOATS, "i32", "i64"):
             sign, level = ("+", 5) if stmt.reduce == "sum" else ("*", 6)
@@ -337,34 +353,6 @@ class Body:
         dtype, space = (getattr(self._launch.buffers[stmt.target.buffer], what) for what in ("dtype", "space"))
         word += "_local" if space == "shared" and dtype != "i32" else ""
         return f"atomic_{word}" if dtype == "i32" else f"atomic_{word}_{self._writer.working_type(dtype)}"
-
-    def _arg(self, stmt: Stmt, target: str) -> list[str]:
-        """A strictly better value replaces the best one, and its index with it.
-
-        Of the best values of parts the lower index wins where they are equal.
-        """
-        w = self._writer
-        assert stmt.best is not None
-        assert stmt.arg is not None
-        sign = ">" if stmt.reduce == "argmax" else "<"
-        best = w.element(stmt.best.buffer, stmt.best.index)
-        dtype = self._launch.buffers[stmt.best.buffer].dtype
-        value = w.value(stmt.value)
-        if isinstance(stmt.arg, Load):
-            first = f"const {w.working_type(stmt.value.dtype)} candidate = {value};"
-            second = f"const {w.working_type(stmt.arg.dtype)} index = {w.value(stmt.arg)};"
-            old = w.load_value(stmt.best)
-            test = f"candidate {sign} {old} || (candidate == {old} && index < {w.load_value(stmt.target)})"
-            stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in SHORT_FLOATS else "candidate"
-            return ["{", first, second, f"if ({test}) {{", f"{best} = {stored};", f"{target} = index;", "}", "}"]
-        update = [f"{target} = {w.store_value(stmt.arg, stmt.target)};", "}"]
-        if isinstance(stmt.value, Load) and self._launch.buffers[stmt.value.buffer].space == "register":
-            stored = w.store_value(stmt.value, stmt.best)
-            return [f"if ({value} {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
-        stored = f"{w.dialect.narrow[dtype]}(candidate)" if dtype in SHORT_FLOATS else "candidate"
-        inner = [f"if (candidate {sign} {w.load_value(stmt.best)}) {{", f"{best} = {stored};", *update]
-        first = f"const {w.working_type(stmt.value.dtype)} candidate = {value};"
-        return ["{", first, *inner, "}"]
 
     # -- vectors
 

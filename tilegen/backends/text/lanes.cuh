@@ -77,3 +77,22 @@ __device__ __forceinline__ void atomic_add_float4(float* place, float4 terms)
     atomicAdd(&place[3], terms.w);
 #endif
 }
+
+// The first of `count` places in a row behind `next`, for each lane: one update gives those of all lanes of a warp, where
+// these come together.
+__device__ __forceinline__ int take_places(int* next, int count)
+{
+    if (__activemask() != 0xffffffff)
+        return atomicAdd(next, count);
+    int lane, sum = count, first = 0;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const int other = __shfl_up_sync(0xffffffff, sum, step);
+        if (lane >= step)
+            sum += other;
+    }
+    if (lane == 31 && sum > 0)
+        first = atomicAdd(next, sum);
+    return __shfl_sync(0xffffffff, first, 31) + sum - count;
+}
