@@ -14,7 +14,8 @@ from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.claims import Claim
 from tilegen.lowering.grid import Product
-from tilegen.lowering.program import AsyncGroup, Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.lowering.program import Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.lowering.timelines import COPIES, Arrive
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
 from tilegen.proof.limits import check_limits
@@ -344,9 +345,7 @@ def test_a_wait_that_leaves_too_many_on_their_way(number):
 def test_copies_in_a_group_too_late():
     def change(launch):
         loops = [node for node in launch.body if isinstance(node, For)]
-        late = {
-            id(n): replace(n, body=tuple(sorted(n.body, key=lambda x: isinstance(x, AsyncGroup)))) for n in loops[-1:]
-        }
+        late = {id(n): replace(n, body=tuple(sorted(n.body, key=lambda x: x == Arrive(COPIES)))) for n in loops[-1:]}
         return replace(launch, body=tuple(late.get(id(n), n) for n in launch.body))
 
     assert "may not have ended" in violation_of("gemm", "pipelined", change, "waits")

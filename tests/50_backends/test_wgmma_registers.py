@@ -8,7 +8,7 @@ from tests.support.devices.wgmma_registers import faults, ptx_code, sass_code
 from tests.support.stock import cases, lower_stock
 from tilegen.backends import sass
 from tilegen.backends.text import emit
-from tilegen.lowering.product_nodes import Begin
+from tilegen.lowering.timelines import Fence
 
 SHORT = ("conv_pieces", "promoted")
 
@@ -92,6 +92,6 @@ def test_a_text_that_holds_nothing_is_found() -> None:
     "case", [pytest.param(case, marks=() if case == SHORT else pytest.mark.long) for case in cases()], ids=".".join
 )
 def test_stock_schedules(case: tuple[str, str]) -> None:
-    if any(isinstance(node, Begin) for launch in lower_stock(*case) for node in launch.nodes):
+    if any(isinstance(node, Fence) for launch in lower_stock(*case) for node in launch.nodes):
         for options in ({}, {"vector": False}, {"whole": True}):
             assert faults_of(emit(lower_stock(*case, **options))) == []

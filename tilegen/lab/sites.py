@@ -16,9 +16,8 @@ from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
 from tilegen.lab.repeated import relevant_loops
 from tilegen.lab.written_out import write_out_choices
-from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
+from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.program import (
-    AsyncGroup,
     Barrier,
     Combine,
     Declare,
@@ -36,7 +35,7 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.scatters import scattered
-from tilegen.lowering.timelines import STORES, Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing
+from tilegen.lowering.timelines import STORES, Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
 from tilegen.proof.inlining import without_calls
 
 _EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one
@@ -261,9 +260,9 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | AsyncGroup() | Let() | StartBarriers() | Arrive() | Await() | Hold():
+            case Flag() | VectorDeclare() | Let() | Hold() | RegisterBudget():
                 pass
-            case Begin() | Complete() | NextSlot() | RegisterBudget():
+            case StartBarriers() | Arrive() | Await() | Fence() | NextSlot():
                 pass
             case _:
                 raise TypeError(node)

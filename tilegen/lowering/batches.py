@@ -23,8 +23,9 @@ from tilegen.ir.instructions import Fragment, SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
-from tilegen.lowering.product_nodes import Begin, Complete, Hold
+from tilegen.lowering.product_nodes import Hold
 from tilegen.lowering.program import Barrier, For, If, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.timelines import Await, Fence, products
 
 Slot = TypeVar("Slot")
 
@@ -37,8 +38,8 @@ def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
             out += (with_lists(node, complete_batches) for node in run)
             continue
         for batch in _independent(run):
-            results, factors = (tuple(sorted(each)) for each in registers_used(batch))
-            out += (Hold((*results, *factors)), Begin(protocol), *batch, Complete(protocol, results, factors))
+            used = tuple(name for each in registers_used(batch) for name in sorted(each))
+            out += (Hold(used), Fence(products(protocol)), *batch, Await(products(protocol), buffers=used))
     return tuple(out)
 
 

@@ -16,9 +16,9 @@ from tilegen.lowering.distribute import Block
 from tilegen.lowering.grid import Product
 from tilegen.lowering.lanes import Lanes
 from tilegen.lowering.perform import perform
-from tilegen.lowering.program import AsyncGroup, Barrier, For, If, Spmd
+from tilegen.lowering.program import Barrier, For, If, Spmd
 from tilegen.lowering.substitution import substitute_integers
-from tilegen.lowering.timelines import StartBarriers
+from tilegen.lowering.timelines import COPIES, Arrive, StartBarriers
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
@@ -153,7 +153,7 @@ def _flat(
 
 def _slot_nodes(context: Context, path: tuple[int, ...], place: int) -> list[Spmd]:
     """What stands in a slot between statements."""
-    group: list[Spmd] = [AsyncGroup()] if (path, place) in context.groups else []
+    group: list[Spmd] = [Arrive(COPIES)] if (path, place) in context.groups else []
     barrier = context.slots.get((path, place))
     ahead, behind = (slots.get((path, place), []) for slots in (context.bulk.ahead, context.bulk.waits))
     return [*group, *ahead, *([barrier] if barrier else []), *behind]

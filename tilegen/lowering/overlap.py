@@ -21,9 +21,9 @@ from dataclasses import replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
+from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.program import For, If, Perform, Spmd, nodes, with_lists
-from tilegen.lowering.timelines import Arrive, Await, NextSlot
+from tilegen.lowering.timelines import Arrive, Await, Fence, NextSlot
 
 
 def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
@@ -45,7 +45,7 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 def _multiplies_slots_alone(loop: For) -> bool:
     """True if the loop does nothing but products of what it waits for."""
     match loop.body:
-        case (Await(buffers=buffers), Hold(), Begin(), *batch, Complete(), Arrive(), NextSlot()):
+        case (Await(buffers=buffers), Hold(), Fence(), *batch, Await(), Arrive(), NextSlot()):
             performs = [node for node in nodes(batch) if isinstance(node, Perform)]
             read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
             in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
@@ -57,7 +57,7 @@ def _multiplies_slots_alone(loop: For) -> bool:
 def _overlap(loop: For) -> tuple[Spmd, ...]:
     """The loop with later releases, and what is to do before it and after it."""
     wait, hold, *batch, complete, release, next_slot = loop.body
-    assert isinstance(complete, Complete)
+    assert isinstance(complete, Await)
     assert isinstance(release, Arrive)
     assert isinstance(next_slot, NextSlot)
     number = next_slot.place.number
@@ -65,5 +65,5 @@ def _overlap(loop: For) -> tuple[Spmd, ...]:
     late = If((Condition(var(loop.name) - 1),), (last,))
     if not (loop.extent.is_const and loop.extent.const > 0):
         last = If((Condition(loop.extent - 1),), (last,))
-    earlier = replace(complete, results=(), earlier=True)
+    earlier = replace(complete, buffers=(), left=1)
     return (hold, replace(loop, body=(wait, *batch, earlier, late, next_slot)), complete, last)

@@ -1,4 +1,4 @@
-"""Products of warpgroups, which go on while their lanes do: their operands in shared memory, and the waits for them."""
+"""Products of warpgroups, which go on while their lanes do: their operands in shared memory and in registers."""
 
 from __future__ import annotations
 
@@ -25,29 +25,3 @@ class Hold:
     """All that is written to the register buffers by now is written here: no compiler moves it past a begin."""
 
     buffers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Begin:
-    """What is computed so far in registers is there for asynchronous instructions of this `protocol`."""
-
-    protocol: str
-
-
-@dataclass(frozen=True)
-class Complete:
-    """The asynchronous instructions of this `protocol` have ended: the register buffers `results` have what they
-    compute, and the register buffers `factors`, which they read, can be written again.
-
-    With `earlier`, those since the last begin run on: the ones before them have ended.
-    """
-
-    protocol: str
-    results: tuple[str, ...]
-    factors: tuple[str, ...] = ()
-    earlier: bool = False
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """The register buffers that were in use."""
-        return (*self.results, *self.factors)

@@ -35,7 +35,7 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
+from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.lowering.timelines import Start, TimelineNode
@@ -100,11 +100,6 @@ class Barrier:
     def reason(self) -> str:
         """The claims in words, as the text has them."""
         return sentence(self.claims)
-
-
-@dataclass(frozen=True)
-class AsyncGroup:
-    """The asynchronous copies since the last one form a group, which a later barrier can wait for."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +242,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | AsyncGroup | Combine | Perform | Hold | Begin | Complete | TimelineNode | RegisterBudget | Function | Call | Stmt
+    | Combine | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
     Start(line, at, n, work)    what is in the body goes on beside the thread, and is part of event n
     Arrive(line, at, n)         the thread has done its part of event n
     Await(line, at, n)          the thread goes on when event n has happened
+    Fence(line)                 what is written so far is there for what is started next
     Box(line, ..)               work to start: a bulk copy, or a bulk store
 
 A timeline counts events from 0. A row of the table says what makes one happen and who waits for it, and has the words
@@ -12,6 +13,7 @@ of the text. Of an array of barriers each is a timeline, and `at` says which. A 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from tilegen.ir.affine import Affine, const
@@ -27,8 +29,8 @@ ONE = const(1)
 class Timeline:
     """How events are counted, and what the text says.
 
-    Words have what is the node's own in braces: `at` (the address of the barrier, or its number),
-    `parity` (of the number), `count`, `blocks`, and in comments `have` (its buffers with a verb).
+    Words have what is the node's own in braces: `at` (the address of the barrier, or its number), `parity` (of the
+    number), `count`, `blocks`, `left` (`earlier_` where any are), and in comments `have` (its buffers with a verb).
 
     Attributes:
         name: of the row.
@@ -39,6 +41,8 @@ class Timeline:
         arrive, arrived: the call of an arrival, or behind what is started, and what it says.
         arrive_at_blocks: the same at several blocks.
         box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
+        fence: the call of a fence.
+        in_registers: the text says which registers work has, until it has been waited for.
         only_cuda: OpenCL, in which what is started ends at once, has no words for it.
     """
 
@@ -52,6 +56,8 @@ class Timeline:
     arrive_at_blocks: str = ""
     box: str = ""
     box_of_blocks: str = ""
+    fence: str = ""
+    in_registers: bool = False
     only_cuda: bool = False
 
     @property
@@ -104,6 +110,15 @@ CLUSTER = Timeline(
     "wait_for_cluster()",
     "no block leaves before all have been copied to and released",
 )
+# Copies of a thread's own, by `cp.async`: it waits until no more than so many groups are left.
+COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies()", only_cuda=True)
+
+
+@cache
+def products(protocol: str) -> Timeline:
+    """Instructions of a protocol, which go on while their lanes do."""
+    call = f"complete_{{earlier_}}{protocol}()"
+    return Timeline(protocol, "group", call, fence=f"begin_{protocol}()", in_registers=True)
 
 
 class _AtBarrier:
@@ -152,7 +167,17 @@ class Arrive(_Event):
 
 @dataclass(frozen=True)
 class Await(_Event):
-    """Each thread waits until the event has happened; number -1 has from the beginning."""
+    """Each thread waits until the event has happened; number -1 has from the beginning. Of groups it waits for all that
+    the thread has started, but for the last ones that are `left`."""
+
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What the thread has written so far is there for what it starts behind this."""
+
+    line: Timeline
 
 
 @dataclass(frozen=True)
@@ -232,7 +257,7 @@ class NextSlot:
 
 
 Event = Start | Arrive | Await
-TimelineNode = StartBarriers | Event | Box | StartRing | NextSlot
+TimelineNode = StartBarriers | Event | Fence | Box | StartRing | NextSlot
 
 
 def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:

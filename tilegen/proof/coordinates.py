@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite_indices, substitute
-from tilegen.lowering.program import AsyncGroup, Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.lowering.program import Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]
@@ -81,7 +81,7 @@ def _inline(
                 test = tests[node.flag] if node.flag else substitute(node.test, values)
                 then, orelse = (_inline(each, values, tests, buffers) for each in (node.body, node.orelse))
                 out.append(replace(node, test=test, body=then, orelse=orelse, flag=""))
-            case Declare(start=None) | AsyncGroup():
+            case Declare(start=None):
                 out.append(node)
             case Declare(name, start, For() as nest):
                 if not _fills(nest, buffers[name], start):

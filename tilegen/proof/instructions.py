@@ -27,8 +27,9 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
 from tilegen.lowering.memory import row_of
-from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
+from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
+from tilegen.lowering.timelines import Await, Fence
 from tilegen.poly import Facts, Refused
 from tilegen.proof.kinds import Kind, Special, with_kind
 
@@ -51,13 +52,13 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
                 out.append(_expand(node, launch))
             case Hold(buffers):
                 out += (_event("hold", name) for name in buffers)
-            case Begin():
+            case Fence():
                 out.append(_event("begin"))
-            case Complete():
+            case Await(line, buffers=buffers) if line.in_registers:
                 # Who waits holds, too.
-                kind: Kind = "complete earlier" if node.earlier else "complete"
-                out += (_event(kind, name) for name in node.held or ("",))
-                out += (_event("hold", name) for name in node.held)
+                kind: Kind = "complete earlier" if node.left else "complete"
+                out += (_event(kind, name) for name in buffers or ("",))
+                out += (_event("hold", name) for name in buffers)
             case For():
                 _check_together(node, (node.extent,), lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))

@@ -22,9 +22,9 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute
 from tilegen.lowering.known import implication_checker
-from tilegen.lowering.product_nodes import Begin, Complete, Described
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
-from tilegen.lowering.timelines import STORES, Await, Box
+from tilegen.lowering.product_nodes import Described
+from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.timelines import COPIES, STORES, Arrive, Await, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets
@@ -102,7 +102,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         }
         stores = any(isinstance(v, Box | Await) and v.line == STORES for v in launch.inside)
         result.buffers |= {SEEN_STORES.name: SEEN_STORES} if stores else {}
-        asynchronous = any(isinstance(v, Begin | Complete) for v in launch.inside)
+        asynchronous = any(isinstance(v, Fence | Await) and v.line.in_registers for v in launch.inside)
         result.buffers |= {PRODUCTS.name: PRODUCTS} if asynchronous else {}
         if ring and ring.turn:
             turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
@@ -188,7 +188,7 @@ class _Lift:
                     inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)
                     out.append(Loop(node.name, node.extent, inner))
                     self.made = before
-                case AsyncGroup():
+                case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case Combine():
                     pass  # it is read back with the update behind it
@@ -247,7 +247,7 @@ class _Lift:
                     out.append(stmt)
                     if kind_of(node) == "asynchronous":
                         self.result.copies.append((stmt, self.made))
-                case AsyncGroup():
+                case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case _:
                     raise Unproved(f"a {type(node).__name__} is not followed")
@@ -333,7 +333,7 @@ def _groups_made(body: tuple[Spmd, ...]) -> int | None:
     """The groups of asynchronous copies that one run of `body` makes; None if a size decides that."""
     count = 0
     for node in body:
-        if isinstance(node, AsyncGroup):
+        if node == Arrive(COPIES):
             count += 1
         elif isinstance(node, For) and (inner := _groups_made(node.body)) != 0:
             if inner is None or not node.extent.is_const:

@@ -17,8 +17,9 @@ from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Equation, Expr, Gat
 from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards import IsImplied
 from tilegen.lowering.known import implication_checker
-from tilegen.lowering.program import AsyncGroup, Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
 from tilegen.lowering.reads import inside
+from tilegen.lowering.timelines import COPIES, Arrive
 from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]
@@ -116,7 +117,7 @@ def _check_scattered(loop: For) -> None:
 
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to come by together."""
-    return [v for v in nodes(body) if isinstance(v, Barrier | Combine | AsyncGroup)]
+    return [v for v in nodes(body) if isinstance(v, Barrier | Combine) or v == Arrive(COPIES)]
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,9 @@ class _Merge:
                     known = _Known(self.is_implied, given + node.test, frozenset().union(*self.own.values()))
                     arg = node.arg and self._read_with_fallback(node.arg, known)
                     out.append(replace(node, value=self._read_with_fallback(node.value, known), arg=arg))
-                case Declare() | Barrier() | AsyncGroup():
+                case Declare() | Barrier():
+                    out.append(node)
+                case Arrive(line) if line == COPIES:
                     out.append(node)
                 case _:
                     raise Unproved(f"a {type(node).__name__} is not followed")

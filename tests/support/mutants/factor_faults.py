@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_begin_of_products, is_wait_for_products
 from tests.support.mutants.places import each, edited, of
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.product_nodes import Begin, Complete
+from tilegen.lowering.batches import registers_used
 from tilegen.lowering.program import For, Perform, nodes
 
 
-@of(Complete)
+@of(is_wait_for_products)
 def factors_dropped(node, launch):
-    """A wait that does not have the registers of A, or has those of the result in their place."""
-    yield (replace(node, factors=()),)
-    yield (replace(node, factors=node.results),)
+    """A wait that does not have the registers of A."""
+    _, factors = registers_used(launch.body)
+    if kept := tuple(name for name in node.buffers if name not in factors):
+        yield (replace(node, buffers=kept),)
 
 
 def _loads_of_a(launch, node):
     """The loops that fill registers of A, and nothing else."""
-    held = {n for v in launch.nodes if isinstance(v, Complete) for n in v.factors}
+    _, held = registers_used(launch.body)
     inside = [v for v in nodes((node,)) if not isinstance(v, For)]
     return bool(inside) and all(isinstance(v, Stmt) and v.target.buffer in held for v in inside)
 
@@ -30,11 +32,11 @@ def written_in_flight(launch):
     def change(node):
         body = node.body if isinstance(node, For) else ()
         loads = [each for each in body if _loads_of_a(launch, each)]
-        if loads and any(isinstance(each, Complete) for each in body):
+        if loads and any(is_wait_for_products(each) for each in body):
             for n, each in enumerate(body):
-                if isinstance(each, Complete):
+                if is_wait_for_products(each):
                     yield (replace(node, body=(*body[:n], loads[0], *body[n:])),)
-                if isinstance(each, Begin):
+                if is_begin_of_products(each):
                     yield (replace(node, body=(*body[: n + 1], loads[0], *body[n + 1 :])),)
 
     return edited(launch, change)
@@ -45,7 +47,7 @@ def begin_ahead_of_loads(launch):
 
     def change(node):
         body = node.body if isinstance(node, For) else ()
-        begins = [each for each in body if isinstance(each, Begin)]
+        begins = [each for each in body if is_begin_of_products(each)]
         if begins and any(_loads_of_a(launch, each) for each in body):
             yield (replace(node, body=(*begins, *(each for each in body if each not in begins))),)
 

@@ -13,8 +13,10 @@ from tilegen.lowering.timelines import (
     Arrive,
     Await,
     Box,
+    Fence,
     NextSlot,
     Start,
+    products,
 )
 
 
@@ -36,6 +38,8 @@ is_pass = _on(Arrive, TURNS)
 is_meeting = _on(Await, CLUSTER)
 is_wait_for_launches = _on(Await, LAUNCHES)
 is_begin_of_next = _on(Arrive, LAUNCHES)
+is_begin_of_products = _on(Fence, products("wgmma"))
+is_wait_for_products = _on(Await, products("wgmma"))
 
 
 def is_next(node):

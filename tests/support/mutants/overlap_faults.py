@@ -5,35 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import edited, moved
-from tests.support.mutants.kinds import is_release
+from tests.support.mutants.kinds import is_begin_of_products, is_release, is_wait_for_products
 from tests.support.mutants.ring_faults import each, loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.ir.walk import substitute, walk
-from tilegen.lowering.product_nodes import Begin, Complete, Described
+from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import For, If, Perform, names_in
 
 
 def complete_dropped(launch):
     """In the loop, or behind it."""
-    return each(launch, Complete, lambda n: [()])
+    return each(launch, is_wait_for_products, lambda n: [()])
 
 
 def complete_of_nothing(launch):
-    return each(launch, Complete, lambda n: [(replace(n, results=()),)] if n.results else [])
+    return each(launch, is_wait_for_products, lambda n: [(replace(n, buffers=()),)] if n.buffers else [])
 
 
 def complete_the_earlier_alone(launch):
     """Behind the loop, too."""
-    return each(launch, Complete, lambda n: [(replace(n, earlier=True),)] if not n.earlier else [])
+    return each(launch, is_wait_for_products, lambda n: [(replace(n, left=1),)] if not n.left else [])
 
 
 def begin_dropped(launch):
-    return each(launch, Begin, lambda n: [()])
+    return each(launch, is_begin_of_products, lambda n: [()])
 
 
 def begin_behind(launch):
-    return loops_changed(launch, lambda n: _exchanged(n, Begin, 1))
+    return loops_changed(launch, lambda n: _exchanged(n, is_begin_of_products, 1))
 
 
 def release_dropped(launch):
@@ -81,14 +81,14 @@ def release_of_what_is_read(launch):
 
 def release_ahead_of_the_wait(launch):
     """In the loop, or behind it."""
-    yield from loops_changed(launch, lambda n: _exchanged(n, Complete, 1))
+    yield from loops_changed(launch, lambda n: _exchanged(n, is_wait_for_products, 1))
     yield from edited(launch, _last_release_first)
 
 
 def _last_release_first(node):
     inner = getattr(node, "body", ())
     for place, first in enumerate(inner[:-1]):
-        if isinstance(first, Complete) and not first.earlier and _is_last_release(inner[place + 1]):
+        if is_wait_for_products(first) and not first.left and _is_last_release(inner[place + 1]):
             swapped = (*inner[:place], inner[place + 1], first, *inner[place + 2 :])
             yield (replace(node, body=swapped),)
 
@@ -126,7 +126,7 @@ def _is_last_release(node):
 def _exchanged(loop, kind, by):
     """A node of a kind in the loop, and the one behind it, the other way round."""
     for place, node in enumerate(loop.body[:-by]):
-        if isinstance(node, kind) and isinstance(loop, For):
+        if kind(node) and isinstance(loop, For):
             body = list(loop.body)
             body[place], body[place + by] = body[place + by], body[place]
             yield (replace(loop, body=tuple(body)),)

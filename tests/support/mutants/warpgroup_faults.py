@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_begin_of_products, is_wait_for_products
 from tests.support.mutants.places import each, edited, of
 from tilegen.ir.instructions import Fragment
 from tilegen.ir.swizzle import hardware_swizzle
-from tilegen.lowering.product_nodes import Begin, Complete, Described, Hold
+from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.program import Barrier, For, Perform
 
 
@@ -77,15 +78,15 @@ def pad(launch):
 
 
 def complete_dropped(launch):
-    return each(launch, Complete, lambda n: [()])
+    return each(launch, is_wait_for_products, lambda n: [()])
 
 
 def results_dropped(launch):
-    return each(launch, Complete, lambda n: [(replace(n, results=()),)])
+    return each(launch, is_wait_for_products, lambda n: [(replace(n, buffers=()),)])
 
 
 def begin_dropped(launch):
-    return each(launch, Begin, lambda n: [()])
+    return each(launch, is_begin_of_products, lambda n: [()])
 
 
 @of(Hold)
@@ -98,8 +99,8 @@ def hold_dropped(node, launch):
 @of(For)
 def begin_moved(node, launch):
     """Behind the products, or to the head of a loop around them."""
-    if any(isinstance(each, Begin) for each in node.body):
-        (begin,) = (each for each in node.body if isinstance(each, Begin))
+    if any(is_begin_of_products(each) for each in node.body):
+        (begin,) = (each for each in node.body if is_begin_of_products(each))
         others = [each for each in node.body if each is not begin]
         yield (begin, replace(node, body=tuple(others)))
         yield (replace(node, body=(*others, begin)),)

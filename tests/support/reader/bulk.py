@@ -6,7 +6,18 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Mismatch, Values
 from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.timelines import ONE, Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing, TimelineNode
+from tilegen.lowering.timelines import (
+    ONE,
+    Arrive,
+    Await,
+    Box,
+    Fence,
+    NextSlot,
+    Start,
+    StartBarriers,
+    StartRing,
+    TimelineNode,
+)
 
 ReadByBulk = TimelineNode | RegisterBudget
 
@@ -70,6 +81,13 @@ class BulkTexts(Values):
                 self._same_call(texts, word, [])
             case "cluster", Await():
                 self._same_call(texts, "wait_for_cluster", [])
+            case "copies", Arrive():
+                self._same_call(texts, "end_copies", [])
+            case "wgmma", Fence():
+                self._same_call(texts, "begin_wgmma", [])
+            case "wgmma", Await():
+                self._same_call(texts, "complete_earlier_wgmma" if node.left else "complete_wgmma", [])
+                self.hold(node.buffers, texts)
             case "stores", Box():
                 self.store(node, texts)
             case "filled", Box():

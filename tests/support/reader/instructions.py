@@ -103,16 +103,6 @@ class Instructions(Values):
                 text = ("at", text, ("number", 0))
             same(self.place(text), self.place_of(access), f"the operand {layout.operand.name} of {instruction.name}")
 
-    def begin(self, node, texts):
-        """What asynchronous instructions need of the registers that they take."""
-        same(self._take(texts, c_text.Call).call, ("call", f"begin_{node.protocol}", (), ()), "what begins products")
-
-    def complete(self, node, texts):
-        """The wait for asynchronous instructions, and for all registers that they use."""
-        word = f"complete_{'earlier_' if node.earlier else ''}{node.protocol}"
-        same(self._take(texts, c_text.Call).call, ("call", word, (), ()), "a wait for products")
-        self.hold((*node.results, *node.factors), texts)
-
     def hold(self, names, texts):
         """All of the registers of these buffers."""
         for name in names:

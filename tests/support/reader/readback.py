@@ -27,7 +27,8 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Begin, Complete, Hold
+from tilegen.lowering.product_nodes import Hold
+from tilegen.lowering.timelines import Arrive
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -189,7 +190,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
 
     def _is_printed(self, node):
         match node:
-            case p.AsyncGroup():
+            case Arrive(line) if line.name == "copies":
                 return self.cuda
             case p.Function() if not self.cuda:
                 self.parts[node.name] = (node, dict(self.env))
@@ -225,8 +226,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
                 self.scope[text.name] = self.env[name]
             case p.Barrier():
                 self._barrier(node, texts)
-            case p.AsyncGroup():
-                same(self._take(texts, c_text.Call).call, ("call", "end_copies", (), ()), "end of a group")
             case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)
             case p.Combine():
@@ -235,10 +234,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
                 self.perform(node, texts)
             case Hold(names):
                 self.hold(names, texts)
-            case Begin():
-                self.begin(node, texts)
-            case Complete():
-                self.complete(node, texts)
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():

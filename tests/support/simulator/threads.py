@@ -20,9 +20,8 @@ from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.product_nodes import Begin, Complete, Hold
+from tilegen.lowering.product_nodes import Hold
 from tilegen.lowering.program import (
-    AsyncGroup,
     Barrier,
     Call,
     Combine,
@@ -39,7 +38,7 @@ from tilegen.lowering.program import (
     VectorStore,
 )
 from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.timelines import Arrive, Await, Box, NextSlot, Start, StartBarriers, StartRing
+from tilegen.lowering.timelines import Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}
@@ -137,7 +136,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                     yield "cluster" if node.cluster else "barrier", (*path, place)
                 case StartRing() | NextSlot():
                     self.go_on(node)
-                case Start() | Arrive() | Await() | Box():
+                case Start() | Arrive() | Await() | Fence() | Box():
                     yield from self._timeline(node, (*path, place))
                 case Barrier():
                     yield self.stop_at(node, (*path, place))
@@ -145,10 +144,6 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                     yield from self.combine(node, (*path, place))
                 case Hold():
                     pass  # it is for the compiler
-                case Begin():
-                    self.begin()
-                case Complete():
-                    yield from self.complete(node, (*path, place))
                 case Perform():
                     yield from self.perform(node, (*path, place))
                 case For(name, extent, inner):  # of scatters all iterations: what data pick is a term like others
@@ -174,6 +169,12 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
 
     def _timeline(self, node, path):
         match node.line.name, node:
+            case "copies", Arrive():
+                self.groups.append([])
+            case "wgmma", Fence():
+                self.begin()
+            case "wgmma", Await():
+                yield from self.complete(node, path)
             case "cluster", Await():
                 yield "cluster", path
             case "turns", _:
@@ -213,8 +214,6 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                         self._send(element, value)
                     else:
                         self._write(element, value)
-            case AsyncGroup():
-                self.groups.append([])
             case Stmt():
                 self._stmt(node)
             case RegisterBudget():

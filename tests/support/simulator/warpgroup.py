@@ -138,7 +138,7 @@ class WarpgroupLane:
     def complete(self, node, path):
         """Waits for all products, or those of earlier groups, and has the registers of the buffers that are named."""
         self.begun = False
-        left = self.products[-1:] if node.earlier else []
+        left = self.products[-1:] if node.left else []
         ended = [*chain(*self.products[: len(self.products) - len(left)])]
         self.exchanges += 1
         self.terms[self.exchanges, self.number] = [self._factor_values(d[0]) for _, _, d in ended]
@@ -148,8 +148,8 @@ class WarpgroupLane:
             lanes = [self.terms[self.exchanges, first + lane][n] for lane in range(WARP)]
             self._run_product(does, keys, described, lanes)
         self.products = [*left, []]
-        self.busy = {key for key in self.busy if key[0] not in node.results}
-        self.factors = {key for key in self.factors if key[0] not in node.factors}
+        self.busy = {key for key in self.busy if key[0] not in node.buffers}
+        self.factors = {key for key in self.factors if key[0] not in node.buffers}
 
     def _factor_values(self, factor):
         """What the registers of A hold now; nothing of A in shared memory."""

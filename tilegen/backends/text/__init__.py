@@ -27,10 +27,9 @@ from tilegen.lowering import Launch
 from tilegen.lowering.grid import Product, limits_of_grid
 from tilegen.lowering.integers import shapes
 from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.product_nodes import Begin
 from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.tensor_maps import TensorMap
-from tilegen.lowering.timelines import StartRing
+from tilegen.lowering.timelines import Fence, StartRing
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -301,7 +300,7 @@ def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
     value = _hardware(kind, writer.dialect)
     if launch.left_out and kind in THREAD_KINDS:
         value = _digit_of_thread(launch, THREAD_KINDS.index(kind))
-    if kind in THREAD_KINDS[1:] and any(isinstance(node, Begin) for node in launch.nodes):
+    if kind in THREAD_KINDS[1:] and any(isinstance(node, Fence) for node in launch.nodes):
         value = f"uniform({value})"  # else the compiler takes a branch for one that lanes may part at
     if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
         return value

@@ -13,15 +13,14 @@ from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import first_place, list_lines, taken_together
-from tilegen.backends.text.perform import call_of, complete_lines, hold_lines
+from tilegen.backends.text.perform import call_of, hold_lines
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
-from tilegen.lowering.product_nodes import Begin, Complete, Hold
+from tilegen.lowering.product_nodes import Hold
 from tilegen.lowering.program import (
-    AsyncGroup,
     Barrier,
     Call,
     Combine,
@@ -42,12 +41,12 @@ from tilegen.lowering.program import (
 )
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.scatters import scattered
-from tilegen.lowering.timelines import Await, Box, TimelineNode
+from tilegen.lowering.timelines import COPIES, Arrive, Await, Box, Fence, TimelineNode
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
 _PLAIN = (
-    Stmt, *_VECTORS, Declare, Flag, Let, AsyncGroup, Hold, Begin, Complete, Call, Perform, Box,
+    Stmt, *_VECTORS, Declare, Flag, Let, Hold, Call, Perform, Box,
 )  # fmt: skip
 
 
@@ -128,12 +127,6 @@ class Body:
                 return self._declare(node)
             case Hold(buffers):
                 return hold_lines(buffers, w)
-            case Begin(protocol):
-                return [f"begin_{protocol}();"]
-            case Complete():
-                return complete_lines(node, w)
-            case AsyncGroup():
-                return ["end_copies();"] if w.dialect is CUDA else []
             case _ if isinstance(node, _VECTORS):
                 return self._vector(node)
             case _:
@@ -293,7 +286,7 @@ class Body:
 
     def _barrier(self, barrier: Barrier) -> list[str]:
         if self._writer.dialect is CUDA:
-            wait = [f"wait_copies<{barrier.wait}>();"] if barrier.wait is not None else []
+            wait = [f"{COPIES.wait.format(left=barrier.wait)};"] if barrier.wait is not None else []
             fence = ["fence_async();"] if barrier.fence else []
             call = f"wait_for_each_other<{barrier.threads}>();" if barrier.threads else "__syncthreads();"
             if barrier.group:
@@ -377,7 +370,7 @@ def _is_simple(lines: list[str]) -> bool:
 
 
 def _is_plain(node: Spmd) -> bool:
-    return isinstance(node, _PLAIN) or (isinstance(node, Await) and node.line.arrivals == "group")
+    return isinstance(node, _PLAIN) or (isinstance(node, Arrive | Await | Fence) and node.line.arrivals == "group")
 
 
 def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:

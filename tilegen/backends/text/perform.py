@@ -9,7 +9,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access
 from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Complete, Described
+from tilegen.lowering.product_nodes import Described
 from tilegen.lowering.program import Perform
 
 
@@ -34,11 +34,6 @@ def _operand(layout: Layout, given: Access | Described, rounded: tuple[str, ...]
         return text
     assert isinstance(layout, Fragment)
     return f"{layout.format}_fragment<{layout.elements_of_a_lane}>({text}).values"
-
-
-def complete_lines(node: Complete, writer: Writer) -> list[str]:
-    """The wait, and the registers that were in use."""
-    return [f"complete_{'earlier_' if node.earlier else ''}{node.protocol}();", *hold_lines(node.held, writer)]
 
 
 def hold_lines(names: Iterable[str], writer: Writer) -> list[str]:

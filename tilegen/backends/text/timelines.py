@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.perform import hold_lines
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices
@@ -17,6 +18,7 @@ from tilegen.lowering.timelines import (
     Arrive,
     Await,
     Box,
+    Fence,
     NextSlot,
     RingPlace,
     Start,
@@ -53,7 +55,10 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
         case Arrive():
             return said.call(line.arrive_at_blocks if node.blocks else line.arrive, line.arrived)
         case Await():
-            return said.call(line.wait, line.waited)
+            held = node.buffers if line.in_registers else ()
+            return [*said.call(line.wait, line.waited), *hold_lines(held, writer)]
+        case Fence():
+            return said.call(line.fence)
         case Box():
             return said.call(line.box_of_blocks if node.blocks else line.box)
 
@@ -78,6 +83,8 @@ class _Said:
                 return _released(node.at, writer) if isinstance(node, Arrive) else _address(node.at, writer)
             case "parity":
                 return _parity(node.number, writer)
+            case "earlier_":
+                return "earlier_" if node.left else ""
             case "have":
                 return _have(node.buffers)
             case "place":
