@@ -13,6 +13,7 @@ from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, power_of_
 from tilegen.suggest.nests import Axis, Nests, storage_order
 
 THREADS = 256
+WIDE, LONG = 1024, 256  # threads for terms that are far apart, so many that neighbouring blocks would drift apart
 
 
 def is_pointwise(nests: Nests) -> bool:
@@ -52,7 +53,8 @@ def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], wid
         return _registers(nests, bind_blocks(draft.say("One thread is enough."), names), names[-1])
     *slow, fast = names
     word, extent = rows[-1].word, -(-rows[-1].extent // width)
-    along = power_of_two(extent, THREADS)
+    terms = [prod(r.extent.evaluate(nests.sizes) for r in nests.equations[n].reduced) for n in nests.reductions]
+    along = power_of_two(extent, WIDE if extent >= WIDE and max(terms, default=0) >= LONG else THREADS)
     down = THREADS // along if slow and along < THREADS else 1
     inner = [r.name for n in range(len(nests.equations)) for r in nests.equations[n].reduced]
     if width > 1:
@@ -75,7 +77,7 @@ def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], wid
         draft = draft.steps(f"tile({fast}, {x}) -> {block}, {thread}", f"tile({slow[-1]}, {y}) -> {block2}, {thread2}")
         blocks, threads = [*slow[:-1], block2, block], [thread2, thread]
     else:
-        draft, size = draft.number("T", along, {64, 128, 256, 512} if along == THREADS else ())
+        draft, size = draft.number("T", along, {128, 256, 512, 1024} if along >= THREADS else ())
         draft = draft.say(f"{why}.").steps(f"tile({fast}, {size}) -> {block}, {thread}")
         blocks, threads = [*slow, block], [thread]
     if len(blocks) + len(threads) > 2 or inner:
