@@ -36,7 +36,8 @@ class Side:
 class Problem:
     """What decides about a tile: the fastest axis of places and the next one, and `taps` of a filter and a channel.
 
-    The image is read in boxes over these axes, `planes` of them for all taps.
+    The image is read in boxes over these axes, `planes` of them for all taps. Along the fastest axis every `phases`-th
+    result has the same terms, and `along` is of those alone.
     """
 
     filters: int
@@ -45,13 +46,15 @@ class Problem:
     planes: int
     taps: int
     channels: int
+    phases: int = 1
 
 
 @dataclass(frozen=True)
 class Tile:
     """Filters, rows, and places of a thread, and threads along each.
 
-    `across` if the lanes of a warp go over filters before they go over rows.
+    `across` if the lanes of a warp go over filters before they go over rows; `beside` are the phases that lanes have
+    side by side, so that their results leave together.
     """
 
     filters: int
@@ -61,10 +64,11 @@ class Tile:
     down: int
     along: int
     across: bool
+    beside: int = 1
 
     @property
     def threads(self) -> int:
-        return self.groups * self.down * self.along
+        return self.groups * self.down * self.along * self.beside
 
 
 def tile_for(problem: Problem) -> tuple[Tile, int]:
@@ -80,10 +84,10 @@ def tile_for(problem: Problem) -> tuple[Tile, int]:
 def _tiles(problem: Problem) -> Iterator[Tile]:
     few = (1, 2, 4, 8)
     exact = {problem.along.extent} if 8 <= problem.along.extent < LANES else set()
-    for filters, rows, places, groups, down, along, across in product(
-        (4, 8, 16), few, few, (1, 2, 3, 4, 6, 8, 12), few, (*exact, 8, 16, 24, 32, 40, 48, 64, 128), (False, True)
-    ):
-        tile = Tile(filters, rows, places, groups, down, along, across)
+    groups, lanes = (1, 2, 3, 4, 6, 8, 12), (*exact, 8, 16, 24, 32, 40, 48, 64, 128)
+    for each in product((4, 8, 16), few, few, groups, few, lanes, (False, True), {1, problem.phases}):
+        tile = Tile(*each)
+        filters, rows, places, _, down, *_ = each
         if filters * rows * places > RESULTS or not 128 <= tile.threads <= 256 or tile.threads % LANES:
             continue
         if problem.down.extent == 1 and rows * down > 1 or 8 * _elements(problem, tile) > SHARED:
@@ -98,13 +102,14 @@ def _elements(problem: Problem, tile: Tile) -> int:
     return image + problem.taps * tile.filters * tile.groups
 
 
-def _lanes(tile: Tile) -> list[tuple[int, int, int]]:
-    """The group of filters, the row and the place of each lane of the first warp."""
+def _lanes(tile: Tile) -> list[tuple[int, int, int, int]]:
+    """The group of filters, the row, the place and the phase of each lane of the first warp."""
     found = []
     for lane in range(LANES):
-        rest, x = divmod(lane, tile.along)
+        rest, x = divmod(lane, tile.along * tile.beside)
         z, y = divmod(rest, tile.groups if tile.across else tile.down)
-        found.append((y, z, x) if tile.across else (z, y, x))
+        place, phase = divmod(x, tile.beside)
+        found.append((y, z, place, phase) if tile.across else (z, y, place, phase))
     return found
 
 
@@ -113,15 +118,16 @@ def _turns(problem: Problem, tile: Tile) -> int:
     box = problem.along.box(tile.places * tile.along)
 
     def needed(row: int) -> int:
-        places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x in _lanes(tile)]
+        places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x, _ in _lanes(tile)]
         return turns([4 * place for place in places], 4)[0]
 
     return max(needed(box), needed(-(-box // 4) * 4))
 
 
 def _turns_of_weights(tile: Tile) -> int:
-    """The same for a vector of weights."""
-    return turns([4 * tile.filters * group for group, _, _ in _lanes(tile)], 16)[0]
+    """The same for a vector of weights, of which each phase has its own."""
+    row = tile.filters * tile.groups + 4
+    return turns([4 * (tile.filters * group + phase * row) for group, _, _, phase in _lanes(tile)], 16)[0]
 
 
 def _share(extent: int, size: int) -> float:
@@ -141,8 +147,9 @@ def _cost(problem: Problem, tile: Tile) -> float:
     issued = work + vectors + image + COPY * copies / tile.threads
     lanes = _lanes(tile)
     busy = BANK * (vectors * _turns_of_weights(tile) + neighbours * image * _turns(problem, tile))
-    lines = {(f, y) for f, y, _ in lanes}
-    sectors = sum(-(-sum((f, y) == line for f, y, _ in lanes) // 8) for line in lines)
+    lines = {lane[:2] for lane in lanes}
+    apart = problem.phases // tile.beside  # one of so many neighbours is stored at once
+    sectors = sum(-(-sum(lane[:2] == line for lane in lanes) * min(apart, 8) // 8) for line in lines)
     stored = STORE * sectors * results / problem.channels
     shares = (
         _share(problem.filters, tile.filters * tile.groups),

@@ -149,8 +149,9 @@ def _problem(form: Form) -> Problem:
     own = [axis for axis in (form.along, form.down) if axis]
     taps = planes * prod(extent for axis in own for extent, _ in taps_along(axis))
     down = side(form.down) if form.down else Side(1, 1, 0)
-    channels = prod(axis.extent for axis in form.channels)
-    return Problem(form.filters.extent, side(form.along), down, planes, taps, channels)
+    channels, found = prod(axis.extent for axis in form.channels), form.phases.get(form.along.word)
+    phases = found.stride if found and found.split == found.stride else 1
+    return Problem(form.filters.extent, side(form.along), down, planes, taps, channels, phases)
 
 
 def _is_place(form: Form, axis: Axis) -> bool:
@@ -170,17 +171,22 @@ def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]
     tile, channels = tile_for(_problem(form))
     draft, wf = draft.number("WF", tile.filters, (4, 8, 16))
     draft, tf = draft.number("TF", tile.groups, (2, 4, 8))
-    draft, weights = _turned_weights(nests, draft, form, f"{tf}*{wf}")
+    draft, weights = _turned_weights(nests, draft, form)
     own = [axis for axis in (form.down, form.along) if axis]
     draft, names = fuse_rows(draft, nests, [*form.others, form.filters, *own])
     loops = {axis.word: name for axis, name in zip([*form.others, form.filters, *own], names, strict=True)}
     loops |= {axis.word: axis.names[0] for axis in (*form.channels, *form.taps)}
     draft, phases = _phases_apart(draft, form, loops)
     draft, blocks, threads, each = _places(draft, form, tile, loops, (wf, tf))
-    blocks = [*(loops[axis.word] for axis in form.others), *blocks, *phases]
+    beside = [phases.pop(form.along.word)] if tile.beside > 1 else []
+    blocks = [*(loops[axis.word] for axis in form.others), *blocks, *phases.values()]
     draft, at, rest = _channels(draft, form, loops, channels)
     taps = [loops[axis.word] for axis in form.taps]
-    draft = draft.steps(f"order({', '.join([*blocks, *at, *threads, *rest, *taps, *each])})")
+    draft = draft.steps(f"order({', '.join([*blocks, *at, *threads, *beside, *rest, *taps, *each])})")
+    if beside:
+        draft = draft.say("Lanes have the phases side by side, so that their results leave in whole lines.")
+        lanes = draft.fresh("lane")
+        draft, threads = draft.steps(f"collapse({threads[-1]}, {beside[0]}) -> {lanes}"), [*threads[:-1], lanes]
     draft = bind_blocks(draft, blocks)
     inner = threads if tile.across or len(threads) < 3 else [threads[1], threads[0], threads[2]]
     for name, kind in zip(reversed(inner), ("thread.x", "thread.y", "thread.z"), strict=False):
@@ -194,10 +200,10 @@ def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]
     draft = draft.say(f"The sums stay in registers, of which {512 // tile.threads} blocks can have their own.")
     draft = draft.steps(f"resident({blocks[-1]}, {512 // tile.threads})")
     draft = keep_inside(draft.steps(f"cache_register({nests.equations[0].target}, at={blocks[-1]})"), nests, blocks[-1])
-    yield _share(draft, form, weights, at[-1] if at else blocks[-1], taps[-1])
+    yield _share(draft, form, weights, at[-1] if at else blocks[-1], taps[-1], apart=bool(beside))
 
 
-def _turned_weights(nests: Nests, draft: Draft, form: Form, tile: str) -> tuple[Draft, str]:
+def _turned_weights(nests: Nests, draft: Draft, form: Form) -> tuple[Draft, str]:
     """The weights with filters along their rows, by a launch of its own unless they are stored so."""
     weights, filters = form.weights.buffer, form.filters.word
     words = [nests.axis_of(str(i)).word for i in form.weights.index]
@@ -206,10 +212,7 @@ def _turned_weights(nests: Nests, draft: Draft, form: Form, tile: str) -> tuple[
     rest = [word for word in words if word != filters]
     block, thread = draft.fresh(f"b{weights}"), draft.fresh(f"t{weights}")
     draft = draft.say(f"The weights are turned first, {filters} along rows: four of them in one load.")
-    draft = draft.first(
-        [f"cache_global({weights}, layout=[[{', '.join(rest)}], {filters}], tiles=[1, {tile}])"],
-        [f"cache_global({weights}, layout=[{', '.join([*rest, filters])}])"],
-    )
+    draft = draft.steps(f"cache_global({weights}, layout=[{', '.join([*rest, filters])}])")
     copy = f"{weights}.global"
     loops = [f"{copy}.{word}" for word in rest]
     draft = draft.steps(
@@ -220,9 +223,9 @@ def _turned_weights(nests: Nests, draft: Draft, form: Form, tile: str) -> tuple[
     return bind_blocks(draft, [*loops, block]), copy
 
 
-def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draft, list[str]]:
+def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draft, dict[str, str]]:
     """Axes with phases split into these; `loops` has what is left of each. Also the loops over phases."""
-    phases = []
+    phases = {}
     for word, found in form.phases.items():
         results, phase = draft.fresh(f"{word}o"), draft.fresh(f"p{word}")
         draft = draft.say(f"One of {found.stride} results along {word} has the same terms: they are computed together.")
@@ -235,7 +238,7 @@ def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draf
             steps += [f"tile({loops[tap]}, {found.split}) -> {terms}, {rest}", f"solve({rest})"] if tap else []
         draft = draft.steps(*steps)
         loops |= {word: results, **({tap: terms} if tap else {})}
-        phases.append(phase)
+        phases[word] = phase
     return draft, phases
 
 
@@ -282,12 +285,16 @@ def _channels(draft: Draft, form: Form, loops: Mapping[str, str], size: int) -> 
     return draft.steps(f"tile({names[-1]}, {channels}) -> {outer}, {inner}"), [*names[:-1], outer], [inner]
 
 
-def _share(draft: Draft, form: Form, weights: str, at: str, tap: str) -> Draft:
-    """Weights and the part of the image in shared memory, copied ahead, and in registers what a tap needs of them."""
+def _share(draft: Draft, form: Form, weights: str, at: str, tap: str, *, apart: bool) -> Draft:
+    """Weights and the part of the image in shared memory, copied ahead, and in registers what a tap needs of them.
+
+    `apart` puts the weights of neighbouring taps, which lanes of different phases read at once, into different banks.
+    """
     image = form.image.buffer
     draft = draft.say("Weights, and what the block reads of the image with its border, lie in shared memory.")
     for name in (weights, image):
         draft = draft.first([f"cache_shared({name}, at={at}, vector=4)"], [f"cache_shared({name}, at={at})"])
+    draft = draft.maybe(f"pad({weights}.shared, 4)") if apart else draft
     draft = draft.first(
         [f"cache_register({weights}.shared, at={tap}, vector=4)"], [f"cache_register({weights}.shared, at={tap})"]
     )
