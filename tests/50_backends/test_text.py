@@ -41,7 +41,7 @@ GOLDEN = [
     ("hgemm", "ping_pong"), ("epilogues", "gated"), ("matching_products", "fused"),
     ("hconv", "warps"), ("hconv", "whole_boxes"), ("hconv", "rows_of_boxes"), ("gemm_pieces", "two_f16"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"), ("scan", "warps"),
-    ("scan", "blocks"),
+    ("scan", "blocks"), ("keypoints", "columns"), ("compaction", "coarsened"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
