@@ -1,12 +1,17 @@
 """Tiles that are dealt to blocks: the law by which each is computed once, the text, the proof, and runs on PoCL."""
 
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
 
 import tilegen
+from tests.support.bulk_kernels import CASES
+from tests.support.reader.overflow import extremes, overflow
+from tests.support.reader.readback import difference
 from tests.support.simulator.grid import place_of_tile
+from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.lowering import lower
@@ -94,3 +99,40 @@ def test_what_a_tile_leaves_in_shared_memory_is_waited_for(tmp_path):
 def test_what_cannot_be_dealt_is_refused(tmp_path, text, sentence):
     with pytest.raises(TilegenError, match=sentence):
         write(tmp_path, text).schedule("dealt")
+
+
+def dealt(text):
+    """A text of bulk_kernels with a block for several tiles: those of a launch are dealt."""
+    text = text.replace("    tile(bj, 2) -> px, bx\n", "").replace("bx, px, ko", "bj, ko").replace("at=px", "at=bj")
+    text = text.replace("    bind(bx, block.x)\n", "").replace("    bind(bj, block.x)\n", "")
+    return text.replace("    bind(bi, block.y)\n", "    deal(bi, bj, group=2)\n")
+
+
+RING = dealt(CASES["ring, again"])
+CLUSTER = dealt(CASES["cluster"].replace("order(bi, ci, bj", "order(ci, bi, bj"))
+CLUSTER = CLUSTER.replace("    bind(ci, block.y)\n", "").replace("    deal(", "    bind(ci, block.y)\n    deal(")
+IN_TURN = (
+    CASES["turns, stored"].replace("order(bi, w, px", "order(w, bi, px").replace("bind(w, block.z)", "deal(bi, px)")
+)
+IN_TURN = IN_TURN.replace("    bind(bi, block.y)\n", "    bind(w, block.z)\n")
+NETS = {"plain": GEMM, "batched": BATCHED, "ring": RING, "cluster": CLUSTER, "turns": IN_TURN}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_net_knows_tiles(tmp_path, name):
+    """The proof, the text read back, its integers at the largest sizes, and the simulation of two blocks."""
+    tree = scheduled(tmp_path, NETS[name])
+    launches = lower(tree)
+    assert launches[0].dealt
+    assert prove(tree.kernel, launches).verdict == "proved"
+    for language in ("cuda", "opencl") if name in ("plain", "batched") else ("cuda",):
+        found = lower(tree, instructions=language == "cuda")
+        assert difference(emit(found, language), found, language) is None
+    sizes = extremes(launches, Random(0))
+    assert sizes is None or overflow(emit(launches), launches, sizes, Random(1)) is None
+    small = {size: 9 for size in tree.kernel.sizes} | ({"N": 68, "K": 16} if "K" in tree.kernel.sizes else {})
+    assert faults(launches, tree, small) is None
+
+
+def scheduled(tmp_path, text):
+    return write(tmp_path, text).schedule("dealt" if "schedule dealt" in text else "s").tree

@@ -42,7 +42,7 @@ LARGEST_TILE = 5000
 
 # The interpreter walks every point of a launch, guards and all: of what only repeats it is given little. Blocks that
 # compute one tile after the other, images of a tile, and points of a part of a long sum.
-LITTLE = {"GY": 2, "GX": 2, "GZ": 2, "TN": 1, "KP": 64}
+LITTLE = {"GZ": 2, "TN": 1, "KP": 64}
 
 
 def lighter(name, schedule):
@@ -75,10 +75,8 @@ SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2)), "histo
 
 
 def fewer(name, schedule):
-    """The parameters of FEWER; of blocks that compute one tile after the other there are six."""
-    blocks = {"GY": 2, "GX": 3}
-    found = [p.name for p in find(name, schedule).parameters if p.name in blocks]
-    return (*FEWER.get((name, schedule), ()), *((each, blocks[each]) for each in found))
+    """The parameters of FEWER."""
+    return FEWER.get((name, schedule), ())
 
 
 def shorter(name, schedule):

@@ -65,8 +65,7 @@ def rings(case):
     if "TY" in values:  # the input layer, with a stride of 2
         yield {"B": 1, "H": 2 * values["TY"] + 1, "W": 2 * values["TX"] + 1, "F": 64 + 16}
         return
-    one = {"GY": 1, "GX": 1} | values
-    tiles = {"M": values["TM"] * one["GY"], "N": values["TN"] * one["GX"]}
+    tiles = {"M": values["TM"], "N": values["TN"]}
     ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
     products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
     yield {size: n + 16 for size, n in (tiles | ring).items()} | products

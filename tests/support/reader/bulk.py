@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
+from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
 from tilegen.lowering.register_budgets import RegisterBudget
 from tilegen.lowering.timelines import (
@@ -22,7 +23,7 @@ from tilegen.lowering.timelines import (
 ReadByBulk = TimelineNode | RegisterBudget
 
 
-class BulkTexts(Values):
+class BulkTexts(Values, DealtTiles):
     def bulk(self, node, texts):
         match node:
             case StartBarriers(names):

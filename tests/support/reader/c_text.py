@@ -21,7 +21,7 @@ const bool char uchar ushort short int uint long ulong float double half unsigne
 __half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __global __local __private
 """
 _TYPE_WORDS = frozenset(_WORDS.split())
-_DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern"}
+_DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern", "Tiles"}
 VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|longlong|float|double)(2|3|4|8|16)$")
 
 
@@ -39,6 +39,8 @@ class For:
     name: str
     extent: tuple
     body: tuple
+    first: tuple = ("number", 0)
+    step: tuple = ()  # of the loop over tiles
 
 
 @dataclass(frozen=True)
@@ -214,18 +216,24 @@ class _Reader:
         return node
 
     def loop(self):
-        """`for (kind name = 0; name < extent; ++name)` and no other loop."""
+        """`for (kind name = 0; name < extent; ++name)`, or with a first value and a step, over tiles."""
         self.take("for"), self.take("(")
         kind = self.take()
         if self.next() == kind == "long":
             kind += f" {self.take()}"
         name = self.take()
-        for token in ("=", "0", ";", name, "<"):
-            self.take(token)
+        self.take("=")
+        first = self.expression()
+        self.take(";"), self.take(name), self.take("<")
         extent = self.binary(_LEVELS.index(("+", "-")))
-        for token in (";", "++", name, ")"):
-            self.take(token)
-        return For(kind, name, extent, self.body())
+        self.take(";")
+        if first == ("number", 0):
+            self.take("++"), self.take(name), self.take(")")
+            return For(kind, name, extent, self.body())
+        self.take(name), self.take("+=")
+        step = self.expression()
+        self.take(")")
+        return For(kind, name, extent, self.body(), first, step)
 
     def test(self):
         self.take("if"), self.take("(")
@@ -270,13 +278,17 @@ class _Reader:
             align = 16
         start = None
         if self.took("="):
-            start = self.zeros() if self.next() == "{" else self.expression()
+            start = self.braces() if self.next() == "{" else self.expression()
         return self.end_statement(Declare(tuple(words), name, tuple(dims), start, align))
 
-    def zeros(self):
-        """`{}`, in OpenCL `{0}`: every element is 0."""
-        self.take("{"), self.took("0"), self.take("}")
-        return ("zeros",)
+    def braces(self):
+        """`{}`, in OpenCL `{0}`: every element is 0; or the members of a struct."""
+        self.take("{")
+        members = () if self.next() == "}" else (self.expression(),)
+        while self.took(","):
+            members += (self.expression(),)
+        self.take("}")
+        return ("zeros",) if members in ((), (("number", 0),)) else ("members", *members)
 
     # -- expressions
 

@@ -13,8 +13,9 @@ from math import prod
 from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, not_, or_, rshift, sub, xor
 
 from tests.support.reader import c_text
-from tilegen.ir.hardware import GRID_LIMIT
+from tests.support.simulator.grid import place_of_tile
 from tilegen.lowering import fits
+from tilegen.lowering.grid import limits_of_grid
 
 DRAWS = 24
 BITS = {"int": 32, "long long": 64, "long": 64}
@@ -64,7 +65,11 @@ def extremes(launches, rng):
 
 
 def _may(launches, sizes):
-    grids = [n.evaluate(sizes) <= limit for x in launches for n, limit in zip(x.grid, GRID_LIMIT, strict=True)]
+    grids = [
+        n.evaluate(sizes) <= limit
+        for x in launches
+        for n, limit in zip(x.grid, limits_of_grid(x.dealt > 0), strict=True)
+    ]
     bounds = [c.holds(sizes) for c in launches[0].kernel.assumptions if not c.equal]
     return fits(launches, sizes) and all(grids) and all(bounds)
 
@@ -125,6 +130,13 @@ class _Walk:
 
     def node(self, node):
         match node:
+            case c_text.For(kind, name, _, body, _, (_, *_)):
+                if (count := self.grid[0]) > 0:
+                    self.check_fits(kind, 2 * count - 1, f"the step behind the last {name}")
+                    outer = dict(self.scope)
+                    self.scope[name] = (kind, self.pick(count))
+                    self.body(body)
+                    self.scope = outer
             case c_text.For(kind, name, extent, body):
                 _, count = self.value(extent)
                 self.check_fits(kind, count, f"the extent of {name}")
@@ -143,7 +155,7 @@ class _Walk:
                 self.body(body)
             case c_text.Declare(words, name, _, start):
                 kind = " ".join(w for w in words if w != "const")
-                value = (None, None) if start in (None, ("zeros",)) else self.value(start)
+                value = (None, None) if start is None or start[0] in ("zeros", "members") else self.value(start)
                 known = value[1] if kind in (*BITS, "bool") else None
                 self.scope[name] = self.check_fits(kind, known, name)
             case c_text.Assign(target, _, value):
@@ -222,6 +234,13 @@ class _Walk:
                 if left is None or right is None:
                     return kind, None
                 return kind, left // right if word == "floor_div" else left % right
+            case (_, "row_of_tile" | "column_of_tile" | "matrix_of_tile" as word, _, (_, ("name", name))):
+                counts = [factor.evaluate(self.sizes) for factor in self.launch.grid[0].factors]
+                place = place_of_tile(self.scope[name][1], [*counts, 1][: max(2, len(counts))], self.launch.dealt)
+                matrix = 0
+                for digit, count in zip(place[:-2], counts[:-2], strict=True):
+                    matrix = matrix * count + digit
+                return "int", (matrix, *place[-2:])[("matrix_of_tile", "row_of_tile", "column_of_tile").index(word)]
             case (_, "copy_async_or_zero", _, (target, ("&", ("at", base, index)), inside)):
                 self.value(target)
                 held = self.value(inside)[1]

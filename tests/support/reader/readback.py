@@ -92,10 +92,10 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
             x, y, _ = self.launch.block
             number = places["thread.x"] = self.rng.randrange(1, 10**4)
             along |= {"thread.x": number % x, "thread.y": number // x % y, "thread.z": number // (x * y)}
-            if self.launch.block[2] == 1:
-                along["thread.y"] = number // x
+            along |= {"thread.y": number // x} if self.launch.block[2] == 1 else {}
         self.env |= coordinates(self.launch, along, self.env)
         self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
+        self.all_tiles(body)
         while body and (value := self._coordinate(body[0], places)) is not None:
             same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
             self.scope[body.pop(0).name] = value
@@ -204,7 +204,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
     def _node(self, node, texts, alone):
         match node:
             case p.For():
-                (self.scatter if node.kind == "scatter" else self._for)(node, texts, alone)
+                {"scatter": self.scatter, "tiles": self.tiles}.get(node.kind, self._for)(node, texts, alone)
             case p.If():
                 text = self._take(texts, c_text.If)
                 self._test(node.test, text.test, node.flag)

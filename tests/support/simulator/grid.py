@@ -1,6 +1,7 @@
 """Which iteration of each block and thread loop a thread runs, from its numbers along the axes."""
 
 from dataclasses import replace
+from itertools import product
 
 from tilegen.ir.walk import loops
 
@@ -14,10 +15,8 @@ def coordinates(launch, places, sizes):
     The first one takes what the others leave, which is beyond its extent where the number is beyond the grid.
     """
     left, found = dict(places), {}
-    if launch.dealt:
-        names = [name for name, kind, _ in launch.coordinates if kind == BLOCKS[0]]
-        found = tile_at(launch, left[BLOCKS[0]], sizes) if left.get(BLOCKS[0]) is not None else {}
-        launch = replace(launch, coordinates=tuple(c for c in launch.coordinates if c[0] not in names), dealt=0)
+    if launch.dealt:  # those of a tile have values inside of the loop over tiles
+        launch = replace(launch, coordinates=tuple(c for c in launch.coordinates if c[1] != BLOCKS[0]))
     shared = {k for k, b in zip(BLOCKS, launch.grid, strict=True) if len(b.factors) > 1}
     first = {kind: name for name, kind, _ in reversed(launch.coordinates)}
     for name, kind, _ in reversed(launch.coordinates):
@@ -40,16 +39,36 @@ def tile_at(launch, number, sizes):
 def place_of_tile(number, counts, group):
     """Which tile it is of so many matrices, rows and columns: in groups of rows, down each column of a group."""
     *matrices, rows, columns = counts
-    rest = number // (rows * columns)
+    matrix, number = divmod(number, rows * columns)
     first = []
     for count in reversed(matrices):
-        first.insert(0, rest % count)
-        rest //= count
-    tile = 0
-    wanted = number % (rows * columns)
-    for above in range(0, rows, group):
-        height = min(group, rows - above)
-        if wanted < tile + height * columns:
-            return (*first, above + (wanted - tile) % height, (wanted - tile) // height)
-        tile += height * columns
-    raise AssertionError(number)
+        matrix, digit = divmod(matrix, count)
+        first.insert(0, digit)
+    group = min(group, rows)
+    above = number // (group * columns) * group
+    height = min(group, rows - above)
+    return (*first, above + (number - above * columns) % height, (number - above * columns) // height)
+
+
+SHARING = 2  # blocks that share out the tiles of a launch
+
+
+def blocks_of(launch, sizes):
+    """The blocks of a launch, each by its numbers along x, y and z."""
+    x, y, z = (along.evaluate(sizes) for along in launch.grid)
+    grid = product(range(z), range(y), range(min(x, SHARING) if launch.dealt else x))
+    return [block[::-1] for block in grid]
+
+
+class TileThread:
+    """What a thread does for the tiles of its block: every so many-th on the line."""
+
+    def tiles(self, node, path):
+        launch, sizes = self.home.launch, self.home.sizes
+        count = launch.grid[0].evaluate(sizes)
+        for number in range(self.block[0], count, min(count, SHARING)):
+            self.env |= tile_at(launch, number, sizes)
+            yield from self._body(node.body, (*path, number))
+        for name, kind, _ in launch.coordinates:
+            if kind == BLOCKS[0]:
+                self.env.pop(name, None)

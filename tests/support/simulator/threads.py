@@ -12,7 +12,7 @@ from itertools import product
 
 from tests.support.enumeration.runs import Wrong, as_written, lies_in, verdict  # noqa: F401
 from tests.support.simulator.bulk import BulkMemory, BulkThread
-from tests.support.simulator.grid import BLOCKS, THREADS, coordinates
+from tests.support.simulator.grid import BLOCKS, THREADS, TileThread, blocks_of, coordinates
 from tests.support.simulator.rings import RingThread, clusters_of, has_ring, run_roles
 from tests.support.simulator.stores import StoreMemory, StoreThread
 from tests.support.simulator.values import Values
@@ -75,8 +75,7 @@ class _Launch:
         self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
 
     def run(self):
-        grid = product(*(range(extent.evaluate(self.sizes)) for extent in reversed(self.launch.grid)))
-        for number, blocks in enumerate(clusters_of(self.launch, [block[::-1] for block in grid])):
+        for number, blocks in enumerate(clusters_of(self.launch, blocks_of(self.launch, self.sizes))):
             cluster = [self._start(block) for block in blocks]
             for rank, shared in enumerate(cluster):
                 shared.cluster, shared.rank = cluster, rank
@@ -107,7 +106,7 @@ class _Shared(BulkMemory):
         self.stores = StoreMemory()
 
 
-class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
+class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread, TileThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
@@ -146,6 +145,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread):
                     pass  # it is for the compiler
                 case Perform():
                     yield from self.perform(node, (*path, place))
+                case For(kind="tiles"):
+                    yield from self.tiles(node, (*path, place))
                 case For(name, extent, inner):  # of scatters all iterations: what data pick is a term like others
                     for value in range(extent.evaluate(self.env)):
                         self.env[name] = value
