@@ -196,6 +196,36 @@ template <int count> __device__ __forceinline__ void give_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
+// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
+// The last group has the rows that are left. Matrices stand one behind another.
+struct Tiles {
+    int matrices, rows, columns, group;
+};
+
+// How many there are.
+__device__ __forceinline__ int count_tiles(Tiles all)
+{
+    return all.matrices * all.rows * all.columns;
+}
+
+// Its row in the matrix.
+__device__ __forceinline__ int row_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return above + (place - above * all.columns) % min(group, all.rows - above);
+}
+
+// Its column in the matrix.
+__device__ __forceinline__ int column_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return (place - above * all.columns) / min(group, all.rows - above);
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 64] in
 //     shared, C: f32[64, 64]
 static __device__ __forceinline__ void wgmma_m64n64k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
@@ -225,8 +255,9 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// swiglu: grid (4, 33), block (128, 3), 229472 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements
+// swiglu: grid (any) with as many blocks as run at once for ceil(M/128)*ceil(((N + 63)/64)/2) tiles, block (128, 3),
+//     229472 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128)*ceil(((N + 63)/64)/2) <= 1073741824
 // arrays A[M][K], G[K][N], U[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, G aligned to 16 bytes, U aligned to 16 bytes, C aligned to 16
 //     bytes
@@ -241,9 +272,8 @@ swiglu(const __grid_constant__ TensorMap A_map,
        const __grid_constant__ TensorMap C_map,
        int M, int K, int N)
 {
-    const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;           // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int w = uniform(threadIdx.y);  // tile(px, 2) -> pq, w; bind(w, block.z)
+    const Tiles tiles = {1, (M + 127) / 128, ((N + 63) / 64 + 1) / 2, 8};
+    const int w = uniform(threadIdx.y);                                    // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
@@ -277,134 +307,134 @@ swiglu(const __grid_constant__ TensorMap A_map,
             skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
         }
 
-        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-            for (int pq = 0; pq < (((N + 63) / 64 + 3) / 4 + 1) / 2; ++pq) {
-                // cache_register(P, at=pq) -> Pf
-                float Pf[2][32];
-                // unroll(wi)
+        for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+            const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
+            const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
+
+            // cache_register(P, at=bj) -> Pf
+            float Pf[2][32];
+            // unroll(wi)
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int wi = 0; wi < 2; ++wi)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high) {
-                        // tile(j, TN) -> bj, tj
+                    for (int tj_high = 0; tj_high < 8; ++tj_high)
                         #pragma unroll
-                        for (int tj_high = 0; tj_high < 8; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-                    }
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
-                // cache_register(Q, at=pq) -> Qf
-                float Qf[2][32];
+            // cache_register(Q, at=bj) -> Qf
+            float Qf[2][32];
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int wi = 0; wi < 2; ++wi)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    for (int tj_high = 0; tj_high < 8; ++tj_high)
                         #pragma unroll
-                        for (int tj_high = 0; tj_high < 8; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
-                hold<64>(&Pf[0][0]);
-                hold<64>(&Qf[0][0]);
+            hold<64>(&Pf[0][0]);
+            hold<64>(&Qf[0][0]);
 
-                if (w >= 1) {
-                    take_turn<256>(w);  // the operands of the tile before have arrived
-                }
+            if (w >= 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
+            }
 
-                // rename(ko, of=Q) -> qo
-                // pipeline(ko, STAGES)
-                // specialize(ko, turns=w, overlap=1, registers=240)
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase);  // As, Gs and Us have arrived
+            // rename(ko, of=Q) -> qo
+            // pipeline(ko, STAGES)
+            // specialize(ko, turns=w, overlap=1, registers=240)
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&filled[slot], phase);  // As, Gs and Us have arrived
 
-                    begin_wgmma();
-
-                    #pragma unroll
-                    for (int wi = 0; wi < 2; ++wi) {
-                        // tile(ki, KI) -> fk, kk
-                        // unroll(fk)
-                        #pragma unroll
-                        for (int fk = 0; fk < 4; ++fk)
-                            wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                                describe_128<1024, 0>(&Gs[slot][0][fk * 16][0]));
-                    }
-
-                    #pragma unroll
-                    for (int wi = 0; wi < 2; ++wi)
-                        #pragma unroll
-                        for (int fk = 0; fk < 4; ++fk)
-                            wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                                describe_128<1024, 0>(&Us[slot][0][fk * 16][0]));
-
-                    complete_earlier_wgmma();
-
-                    if (ko >= 1) {
-                        release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
-                    }
-
-                    next_slot<6>(slot, phase);
-                }
-
-                pass_turn<256>(1 - w);  // the operands of this tile have arrived
-
-                complete_wgmma();
-                hold<64>(&Pf[0][0]);
-                hold<64>(&Qf[0][0]);
-
-                if ((K + 63) / 64 >= 1) {
-                    release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
-                }
-
-                // cache_register(C, at=pq) -> Cf
-                __align__(4) __nv_bfloat16 Cf[2][32];
-                #pragma unroll
-                for (int wi = 0; wi < 2; ++wi)
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
-                        #pragma unroll
-                        for (int tj_high = 0; tj_high < 8; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
-                                    __float2bfloat16(__fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
-                                        1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
-                                        * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
-
-                if (lane == 0) {
-                    wait_stores_read();  // Cs has been read
-                }
-
-                wait_for_group<128>(w);  // before the next pq overwrites Cs
+                begin_wgmma();
 
                 #pragma unroll
                 for (int wi = 0; wi < 2; ++wi) {
-                    // tile(jj, 16) -> fj, s16
+                    // tile(ki, KI) -> fk, kk
+                    // unroll(fk)
                     #pragma unroll
-                    for (int fj = 0; fj < 4; ++fj) {
-                        // rename(i64, of=Cf) -> s64
-                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
-                            &Cf[wi][fj * 8]);
-                    }
+                    for (int fk = 0; fk < 4; ++fk)
+                        wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                            describe_128<1024, 0>(&Gs[slot][0][fk * 16][0]));
                 }
 
-                fence_async();
-                wait_for_group<128>(w);  // Cs is complete: written above, read below
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi)
+                    #pragma unroll
+                    for (int fk = 0; fk < 4; ++fk)
+                        wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                            describe_128<1024, 0>(&Us[slot][0][fk * 16][0]));
 
-                if (lane == 0) {
-                    store_box_2d(C_map, Cs[w], pq * 512 + w * 256 + bx * 64, py * 4224 + by * 128);
-                    end_stores();
+                complete_earlier_wgmma();
+
+                if (ko >= 1) {
+                    release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
                 }
 
-                skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+                next_slot<6>(slot, phase);
+            }
 
-                if (w < 1) {
-                    take_turn<256>(w);  // the operands of the tile before have arrived
+            pass_turn<256>(1 - w);  // the operands of this tile have arrived
+
+            complete_wgmma();
+            hold<64>(&Pf[0][0]);
+            hold<64>(&Qf[0][0]);
+
+            if ((K + 63) / 64 >= 1) {
+                release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
+            }
+
+            // cache_register(C, at=bj) -> Cf
+            __align__(4) __nv_bfloat16 Cf[2][32];
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi)
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    #pragma unroll
+                    for (int tj_high = 0; tj_high < 8; ++tj_high)
+                        #pragma unroll
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
+                                __float2bfloat16(__fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
+                                    1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
+                                    * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
+
+            if (lane == 0) {
+                wait_stores_read();  // Cs has been read
+            }
+
+            wait_for_group<128>(w);  // before the next bj overwrites Cs
+
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi) {
+                // tile(jj, 16) -> fj, s16
+                #pragma unroll
+                for (int fj = 0; fj < 4; ++fj) {
+                    // rename(i64, of=Cf) -> s64
+                    // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
+                    stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
+                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                        &Cf[wi][fj * 8]);
                 }
             }
+
+            fence_async();
+            wait_for_group<128>(w);  // Cs is complete: written above, read below
+
+            if (lane == 0) {
+                store_box_2d(C_map, Cs[w], bj * 128 + w * 64, bi * 128);
+                end_stores();
+            }
+
+            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+
+            if (w < 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
+            }
+        }
 
         if (lane == 0) {
             wait_stores_read();  // Cs has been read
@@ -416,24 +446,27 @@ swiglu(const __grid_constant__ TensorMap A_map,
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-                for (int pq = 0; pq < (((N + 63) / 64 + 3) / 4 + 1) / 2; ++pq)
-                    for (int turn = 0; turn < 2; ++turn)
-                        for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                            wait_barrier(&emptied[slot], phase ^ 1);  // As, Gs and Us have been read
+            for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+                const int bi = row_of_tile(tiles, tile);
+                const int bj = column_of_tile(tiles, tile);
 
-                            expect_bytes(&filled[slot], 32768);
-                            // bulk(As)
-                            copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);
+                for (int turn = 0; turn < 2; ++turn)
+                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                        wait_barrier(&emptied[slot], phase ^ 1);  // As, Gs and Us have been read
 
-                            // bulk(Gs)
-                            copy_box_2d(Gs[slot], G_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
+                        expect_bytes(&filled[slot], 32768);
+                        // bulk(As)
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
 
-                            // bulk(Us)
-                            copy_box_2d(Us[slot], U_map, &filled[slot], pq * 512 + turn * 256 + bx * 64, ko * 64);
+                        // bulk(Gs)
+                        copy_box_2d(Gs[slot], G_map, &filled[slot], bj * 128 + turn * 64, ko * 64);
 
-                            next_slot<6>(slot, phase);
-                        }
+                        // bulk(Us)
+                        copy_box_2d(Us[slot], U_map, &filled[slot], bj * 128 + turn * 64, ko * 64);
+
+                        next_slot<6>(slot, phase);
+                    }
+            }
         }
     }
 }

@@ -172,6 +172,36 @@ template <int count> __device__ __forceinline__ void give_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
+// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
+// The last group has the rows that are left. Matrices stand one behind another.
+struct Tiles {
+    int matrices, rows, columns, group;
+};
+
+// How many there are.
+__device__ __forceinline__ int count_tiles(Tiles all)
+{
+    return all.matrices * all.rows * all.columns;
+}
+
+// Its row in the matrix.
+__device__ __forceinline__ int row_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return above + (place - above * all.columns) % min(group, all.rows - above);
+}
+
+// Its column in the matrix.
+__device__ __forceinline__ int column_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return (place - above * all.columns) / min(group, all.rows - above);
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: f16[64, 16] in shared, B: f16[16, 128] in shared,
 //     C: f32[64, 128]
 static __device__ __forceinline__ void wgmma_m64n128k16_trans_f16(float* C, unsigned long long A, unsigned long long B)
@@ -418,8 +448,9 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
     }
 }
 
-// gemm_f16x2_P: grid (4, 33), block (128, 3), 196664 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements
+// gemm_f16x2_P: grid (any) with as many blocks as run at once for ceil(M/128)*ceil(N/128) tiles, block (128, 3), 196664
+//     bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128)*ceil(N/128) <= 1073741824
 // arrays C[M][N], most[M], top[N], R[2][M][K], S[2][K][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, R aligned to 16 bytes, S aligned to 16 bytes, C aligned to 8 bytes
 // most is scratch memory: float[M]
@@ -434,10 +465,10 @@ gemm_f16x2_P(float* __restrict__ C,
              const __grid_constant__ TensorMap S_map,
              int M, int K, int N)
 {
-    const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int wi = uniform(threadIdx.y);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    const Tiles tiles = {1, (M + 127) / 128, (N + 127) / 128, 8};
+    const int wi = uniform(threadIdx.y);                           // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    const int lane = threadIdx.x;
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -460,141 +491,137 @@ gemm_f16x2_P(float* __restrict__ C,
         int slot = 0;
         int phase = 0;
 
-        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-            for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px) {
-                // cache_register(P, at=px) -> Pf
-                float Pf[64];
+        for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+            const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
+            const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
+
+            // cache_register(P, at=bj) -> Pf
+            float Pf[64];
+            #pragma unroll
+            for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high) {
-                    // tile(j, TN) -> bj, tj
+                for (int tj_high = 0; tj_high < 16; ++tj_high)
+                    #pragma unroll
+                    for (int tj_low = 0; tj_low < 2; ++tj_low)
+                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+            // sum_by_tiles(P, P.i, P.j, ko, p, q, ki, P.i2, P.j2, P.ko) -> part, i, j, ko
+            // pipeline(ko, STAGES)
+            // specialize(ko, registers=240)
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&filled[slot], phase);  // Rs and Ss have arrived
+
+                // cache_register(part, at=ko) -> Tf
+                float Tf[64];
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
                     for (int tj_high = 0; tj_high < 16; ++tj_high)
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-                }
+                            Tf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
-                // sum_by_tiles(P, P.i, P.j, ko, p, q, ki, P.i2, P.j2, P.ko) -> part, i, j, ko
-                // pipeline(ko, STAGES)
-                // specialize(ko, registers=240)
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase);  // Rs and Ss have arrived
+                hold<64>(&Tf[0]);
+                begin_wgmma();
 
-                    // cache_register(part, at=ko) -> Tf
-                    float Tf[64];
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                // unroll(p)
+                #pragma unroll
+                for (int p = 0; p < 2; ++p) {
+                    if (p >= 1) {
+                        // unroll(q)
                         #pragma unroll
-                        for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        for (int q = 0; q < 2; ++q) {
+                            // tile(ki, KI) -> fk, kk
+                            // unroll(fk)
                             #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Tf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-
-                    hold<64>(&Tf[0]);
-                    begin_wgmma();
-
-                    // unroll(p)
-                    #pragma unroll
-                    for (int p = 0; p < 2; ++p) {
-                        if (p >= 1) {
-                            // unroll(q)
-                            #pragma unroll
-                            for (int q = 0; q < 2; ++q) {
-                                // tile(ki, KI) -> fk, kk
-                                // unroll(fk)
+                            for (int fk = 0; fk < 4; ++fk)
+                                wgmma_m64n128k16_trans_f16(Tf, describe_128<1024, 0>(&Rs[slot][p][wi * 64][fk * 16]),
+                                    describe_128<1024, 16384>(&Ss[slot][0][q][fk * 16][0]));
+                        }
+                    } else {
+                        #pragma unroll
+                        for (int q = 0; q < 2; ++q)
+                            if (p + q >= 1)
                                 #pragma unroll
                                 for (int fk = 0; fk < 4; ++fk)
                                     wgmma_m64n128k16_trans_f16(Tf, describe_128<1024,
                                         0>(&Rs[slot][p][wi * 64][fk * 16]), describe_128<1024,
                                         16384>(&Ss[slot][0][q][fk * 16][0]));
-                            }
-                        } else {
-                            #pragma unroll
-                            for (int q = 0; q < 2; ++q)
-                                if (p + q >= 1)
-                                    #pragma unroll
-                                    for (int fk = 0; fk < 4; ++fk)
-                                        wgmma_m64n128k16_trans_f16(Tf, describe_128<1024,
-                                            0>(&Rs[slot][p][wi * 64][fk * 16]), describe_128<1024,
-                                            16384>(&Ss[slot][0][q][fk * 16][0]));
-                        }
                     }
-
-                    complete_wgmma();
-                    hold<64>(&Tf[0]);
-
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
-                        #pragma unroll
-                        for (int tj_high = 0; tj_high < 16; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Pf[tj_high * 4 + i64_high * 2 + tj_low] += Tf[tj_high * 4 + i64_high * 2 + tj_low];
-
-                    release(&emptied[slot]);  // Rs and Ss have been read
-
-                    next_slot<3>(slot, phase);
                 }
 
-                if (py * 4224 + by * 128 + 127 < M && px * 512 + bx * 128 + 127 < N) {
-                    // cache_register(C, at=px, vector=2) -> Cf
-                    float Cf[64];
+                complete_wgmma();
+                hold<64>(&Tf[0]);
+
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        #pragma unroll
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Pf[tj_high * 4 + i64_high * 2 + tj_low] += Tf[tj_high * 4 + i64_high * 2 + tj_low];
+
+                release(&emptied[slot]);  // Rs and Ss have been read
+
+                next_slot<3>(slot, phase);
+            }
+
+            if (bi * 128 + 127 < M && bj * 128 + 127 < N) {
+                // cache_register(C, at=bj, vector=2) -> Cf
+                float Cf[64];
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    #pragma unroll
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        #pragma unroll
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Cf[tj_high * 4 + i64_high * 2 + tj_low] =
+                                Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
+                                    * power_of_two(fmaxf(most[bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                                        + (lane / 4) % 8],
+                                        7.888609052210118e-31f))
+                                    * power_of_two(fmaxf(top[bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                        7.888609052210118e-31f));
+
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    #pragma unroll
+                    for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
+                        store_vector<float2>(&C[(bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8)
+                            * N
+                            + bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
+                            &Cf[Cf_tj_high * 4 + i64_high * 2]);
+            } else {
+                float Cf[64];
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                         #pragma unroll
                         for (int tj_high = 0; tj_high < 16; ++tj_high)
                             #pragma unroll
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                                    Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
-                                        * power_of_two(fmaxf(most[py * 4224 + by * 128 + wi * 64 + (lane / 32) * 16
-                                            + i64_high * 8 + (lane / 4) % 8],
-                                            7.888609052210118e-31f))
-                                        * power_of_two(fmaxf(top[px * 512 + bx * 128 + tj_high * 8 + (lane % 4) * 2
-                                            + tj_low],
-                                            7.888609052210118e-31f));
+                                if (bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low < N)
+                                    Cf[tj_high * 4 + i64_high * 2 + tj_low] =
+                                        Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
+                                            * power_of_two(fmaxf(most[bi * 128 + wi * 64 + (lane / 32) * 16
+                                                + i64_high * 8 + (lane / 4) % 8],
+                                                7.888609052210118e-31f))
+                                            * power_of_two(fmaxf(top[bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                                7.888609052210118e-31f));
 
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                #pragma unroll
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                         #pragma unroll
                         for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
-                            store_vector<float2>(&C[(py * 4224 + by * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8
-                                + (lane / 4) % 8)
-                                * N
-                                + px * 512 + bx * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
-                                &Cf[Cf_tj_high * 4 + i64_high * 2]);
-                } else {
-                    float Cf[64];
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
-                        if (py * 4224 + by * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
-                            #pragma unroll
-                            for (int tj_high = 0; tj_high < 16; ++tj_high)
-                                #pragma unroll
-                                for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                    if (px * 512 + bx * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low < N)
-                                        Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                                            Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
-                                                * power_of_two(fmaxf(most[py * 4224 + by * 128 + wi * 64
-                                                    + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
-                                                    7.888609052210118e-31f))
-                                                * power_of_two(fmaxf(top[px * 512 + bx * 128 + tj_high * 8
-                                                    + (lane % 4) * 2 + tj_low],
-                                                    7.888609052210118e-31f));
-
-                    #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
-                        if (py * 4224 + by * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
-                            #pragma unroll
-                            for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
-                                if (px * 512 + bx * 128 + Cf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
-                                    store_vector<float2>(&C[(py * 4224 + by * 128 + wi * 64 + (lane / 32) * 16
-                                        + i64_high * 8 + (lane / 4) % 8)
-                                        * N
-                                        + px * 512 + bx * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
-                                        &Cf[Cf_tj_high * 4 + i64_high * 2]);
-                }
+                            if (bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
+                                store_vector<float2>(&C[(bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                                    + (lane / 4) % 8)
+                                    * N
+                                    + bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
+                                    &Cf[Cf_tj_high * 4 + i64_high * 2]);
             }
+        }
     } else {
         give_registers<24>();
 
@@ -602,24 +629,26 @@ gemm_f16x2_P(float* __restrict__ C,
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-                for (int px = 0; px < ((N + 127) / 128 + 3) / 4; ++px)
-                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // Rs and Ss have been read
+            for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+                const int bi = row_of_tile(tiles, tile);
+                const int bj = column_of_tile(tiles, tile);
 
-                        expect_bytes(&filled[slot], 65536);
-                        // bulk(Rs)
-                        copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, py * 4224 + by * 128, 0);
+                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    wait_barrier(&emptied[slot], phase ^ 1);  // Rs and Ss have been read
 
-                        #pragma unroll
-                        for (int Ss_p = 0; Ss_p < 2; ++Ss_p) {
-                            // bulk(Ss)
-                            copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], px * 512 + bx * 128 + Ss_p * 64, ko * 64,
-                                0);
-                        }
+                    expect_bytes(&filled[slot], 65536);
+                    // bulk(Rs)
+                    copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, bi * 128, 0);
 
-                        next_slot<3>(slot, phase);
+                    #pragma unroll
+                    for (int Ss_p = 0; Ss_p < 2; ++Ss_p) {
+                        // bulk(Ss)
+                        copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], bj * 128 + Ss_p * 64, ko * 64, 0);
                     }
+
+                    next_slot<3>(slot, phase);
+                }
+            }
         }
     }
 }

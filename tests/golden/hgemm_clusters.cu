@@ -143,6 +143,36 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
+// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
+// The last group has the rows that are left. Matrices stand one behind another.
+struct Tiles {
+    int matrices, rows, columns, group;
+};
+
+// How many there are.
+__device__ __forceinline__ int count_tiles(Tiles all)
+{
+    return all.matrices * all.rows * all.columns;
+}
+
+// Its row in the matrix.
+__device__ __forceinline__ int row_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return above + (place - above * all.columns) % min(group, all.rows - above);
+}
+
+// Its column in the matrix.
+__device__ __forceinline__ int column_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return (place - above * all.columns) / min(group, all.rows - above);
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 256] in
 //     shared, C: f32[64, 256]
 static __device__ __forceinline__ void wgmma_m64n256k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
@@ -191,8 +221,9 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm: grid (4, 16*2), clusters of (1, 2), block (288), 213056 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements
+// hgemm: grid (any, 2) with as many blocks as run at once for ceil(((M + 127)/128)/2)*ceil(N/256) tiles, clusters of
+//     (1, 2), block (288), 213056 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(((M + 127)/128)/2)*ceil(N/256) <= 1073741824
 // arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
@@ -203,11 +234,12 @@ hgemm(__nv_bfloat16* __restrict__ C,
       const __grid_constant__ TensorMap B_map,
       int M, int K, int N)
 {
-    const int by = blockIdx.y / 2;              // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int ci = blockIdx.y % 2;              // tile(by, 2) -> by, ci; bind(ci, block.y)
-    const int bx = blockIdx.x;                  // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    const Tiles tiles = {1, ((M + 127) / 128 + 1) / 2, (N + 255) / 256, 4};
+    const int ci = blockIdx.y;                                               // tile(bi, 2) -> bi, ci; bind(ci, block.y)
+    // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    const int wi = uniform(threadIdx.x / 128);
+    // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    const int lane = threadIdx.x % 128;
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -231,120 +263,122 @@ hgemm(__nv_bfloat16* __restrict__ C,
         int slot = 0;
         int phase = 0;
 
-        for (int py = 0; py < ((M + 127) / 128 + 31) / 32; ++py)
-            for (int px = 0; px < ((N + 255) / 256 + 3) / 4; ++px) {
-                // cache_register(P, at=px) -> Pf
-                float Pf[128];
+        for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+            const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
+            const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
+
+            // cache_register(P, at=bj) -> Pf
+            float Pf[128];
+            #pragma unroll
+            for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high) {
-                    // tile(j, TN) -> bj, tj
+                for (int tj_high = 0; tj_high < 32; ++tj_high)
                     #pragma unroll
-                    for (int tj_high = 0; tj_high < 32; ++tj_high)
-                        #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+                    for (int tj_low = 0; tj_low < 2; ++tj_low)
+                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+
+            // tile(k, TK) -> ko, ki
+            // pipeline(ko, STAGES)
+            // specialize(ko)
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+
+                hold<128>(&Pf[0]);
+                begin_wgmma();
+
+                // tile(ki, KI) -> fk, kk
+                // unroll(fk)
+                #pragma unroll
+                for (int fk = 0; fk < 4; ++fk)
+                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                        describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
+
+                complete_wgmma();
+                hold<128>(&Pf[0]);
+
+                release_in_cluster(&emptied[slot], 3);  // As and Bs have been read
+
+                next_slot<4>(slot, phase);
+            }
+
+            // cache_register(C, at=bj) -> Cf
+            __align__(4) __nv_bfloat16 Cf[128];
+            #pragma unroll
+            for (int i64_high = 0; i64_high < 2; ++i64_high)
+                #pragma unroll
+                for (int tj_high = 0; tj_high < 32; ++tj_high)
+                    #pragma unroll
+                    for (int tj_low = 0; tj_low < 2; ++tj_low)
+                        Cf[tj_high * 4 + i64_high * 2 + tj_low] =
+                            __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
+
+            // tile(sj, 64) -> hj, jj
+            #pragma unroll
+            for (int hj = 0; hj < 4; ++hj) {
+                // tile(jj, 16) -> fj, s16
+                #pragma unroll
+                for (int fj = 0; fj < 4; ++fj) {
+                    // rename(i64, of=Cf) -> s64
+                    // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
+                    stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
+                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                        &Cf[hj * 32 + fj * 8]);
                 }
 
-                // tile(k, TK) -> ko, ki
-                // pipeline(ko, STAGES)
-                // specialize(ko)
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+                wait_for_each_other<256>();  // Cs is complete: written above, read below
 
-                    hold<128>(&Pf[0]);
-                    begin_wgmma();
-
-                    // tile(ki, KI) -> fk, kk
-                    // unroll(fk)
-                    #pragma unroll
-                    for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                            describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
-
-                    complete_wgmma();
-                    hold<128>(&Pf[0]);
-
-                    release_in_cluster(&emptied[slot], 3);  // As and Bs have been read
-
-                    next_slot<4>(slot, phase);
-                }
-
-                // cache_register(C, at=px) -> Cf
-                __align__(4) __nv_bfloat16 Cf[128];
-                #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    #pragma unroll
-                    for (int tj_high = 0; tj_high < 32; ++tj_high)
+                if (bj * 256 + hj * 64 + (tid % 8) * 8 + 7 < N) {
+                    if (bi * 256 + ci * 128 + 127 < M) {
                         #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                                __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
-
-                // tile(sj, 64) -> hj, jj
-                #pragma unroll
-                for (int hj = 0; hj < 4; ++hj) {
-                    // tile(jj, 16) -> fj, s16
-                    #pragma unroll
-                    for (int fj = 0; fj < 4; ++fj) {
-                        // rename(i64, of=Cf) -> s64
-                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                        stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
-                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
-                            &Cf[hj * 32 + fj * 8]);
-                    }
-
-                    wait_for_each_other<256>();  // Cs is complete: written above, read below
-
-                    if (px * 1024 + bx * 256 + hj * 64 + (tid % 8) * 8 + 7 < N) {
-                        if (py * 4096 + by * 256 + ci * 128 + 127 < M) {
-                            #pragma unroll
-                            for (int part = 0; part < 4; ++part) {
-                                const int i = part * 32 + tid / 8;
-                                const int j = tid % 8;
-                                *reinterpret_cast<uint4*>(&C[(py * 4096 + by * 256 + ci * 128 + i) * N + px * 1024
-                                    + bx * 256 + hj * 64 + j * 8]) =
+                        for (int part = 0; part < 4; ++part) {
+                            const int i = part * 32 + tid / 8;
+                            const int j = tid % 8;
+                            *reinterpret_cast<uint4*>(&C[(bi * 256 + ci * 128 + i) * N + bj * 256 + hj * 64 + j * 8]) =
+                                *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                        }
+                    } else {
+                        #pragma unroll
+                        for (int part = 0; part < 4; ++part) {
+                            const int i = part * 32 + tid / 8;
+                            const int j = tid % 8;
+                            if (bi * 256 + ci * 128 + i < M)
+                                *reinterpret_cast<uint4*>(&C[(bi * 256 + ci * 128 + i) * N + bj * 256 + hj * 64
+                                    + j * 8]) =
                                     *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
-                            }
-                        } else {
-                            #pragma unroll
-                            for (int part = 0; part < 4; ++part) {
-                                const int i = part * 32 + tid / 8;
-                                const int j = tid % 8;
-                                if (py * 4096 + by * 256 + ci * 128 + i < M)
-                                    *reinterpret_cast<uint4*>(&C[(py * 4096 + by * 256 + ci * 128 + i) * N + px * 1024
-                                        + bx * 256 + hj * 64 + j * 8]) =
-                                        *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
-                            }
                         }
                     }
-
-                    wait_for_each_other<256>();  // before the next hj overwrites Cs
                 }
+
+                wait_for_each_other<256>();  // before the next hj overwrites Cs
             }
+        }
     } else {
         if (tid == 256) {
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 127) / 128 + 31) / 32; ++py)
-                for (int px = 0; px < ((N + 255) / 256 + 3) / 4; ++px)
-                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+            for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+                const int bi = row_of_tile(tiles, tile);
+                const int bj = column_of_tile(tiles, tile);
 
-                        expect_bytes(&filled[slot], 49152);
-                        // bulk(As)
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4096 + by * 256 + ci * 128);
+                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
-                        #pragma unroll
-                        for (int p = 0; p < 2; ++p) {
-                            // bulk(Bs)
-                            // multicast(Bs, ci)
-                            multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3,
-                                px * 1024 + bx * 256 + ci * 128 + p * 64, ko * 64);
-                        }
+                    expect_bytes(&filled[slot], 49152);
+                    // bulk(As)
+                    copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 256 + ci * 128);
 
-                        next_slot<4>(slot, phase);
+                    #pragma unroll
+                    for (int p = 0; p < 2; ++p) {
+                        // bulk(Bs)
+                        // multicast(Bs, ci)
+                        multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3, bj * 256 + ci * 128 + p * 64,
+                            ko * 64);
                     }
+
+                    next_slot<4>(slot, phase);
+                }
+            }
         }
     }
 

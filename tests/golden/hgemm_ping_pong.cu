@@ -196,6 +196,36 @@ template <int count> __device__ __forceinline__ void give_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
+// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
+// The last group has the rows that are left. Matrices stand one behind another.
+struct Tiles {
+    int matrices, rows, columns, group;
+};
+
+// How many there are.
+__device__ __forceinline__ int count_tiles(Tiles all)
+{
+    return all.matrices * all.rows * all.columns;
+}
+
+// Its row in the matrix.
+__device__ __forceinline__ int row_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return above + (place - above * all.columns) % min(group, all.rows - above);
+}
+
+// Its column in the matrix.
+__device__ __forceinline__ int column_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return (place - above * all.columns) / min(group, all.rows - above);
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: bf16[64, 16] in shared, B: bf16[16, 128] in
 //     shared, C: f32[64, 128]
 static __device__ __forceinline__ void wgmma_m64n128k16_trans_bf16(float* C, unsigned long long A, unsigned long long B)
@@ -231,8 +261,9 @@ static __device__ __forceinline__ void stmatrix_c_warpgroup_bf16(void* D, const 
         : "memory");
 }
 
-// hgemm: grid (4, 33), block (128, 3), 229472 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements
+// hgemm: grid (any) with as many blocks as run at once for ceil(M/128)*ceil(((N + 127)/128)/2) tiles, block (128, 3),
+//     229472 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128)*ceil(((N + 127)/128)/2) <= 1073741824
 // arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 8 == 0, N % 8 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
 // A_map describes A: BFLOAT16, dimensions (K, M), strides (2*K), box (64, 128), swizzle 128B
@@ -244,9 +275,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int M, int K, int N)
 {
-    const int by = blockIdx.y;           // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;           // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int w = uniform(threadIdx.y);  // tile(px, 2) -> pq, w; bind(w, block.z)
+    const Tiles tiles = {1, (M + 127) / 128, ((N + 127) / 128 + 1) / 2, 8};
+    const int w = uniform(threadIdx.y);                                      // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
@@ -277,115 +307,115 @@ hgemm(const __grid_constant__ TensorMap A_map,
             skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
         }
 
-        for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-            for (int pq = 0; pq < (((N + 127) / 128 + 3) / 4 + 1) / 2; ++pq) {
-                // cache_register(P, at=pq) -> Pf
-                float Pf[2][64];
-                // unroll(wi)
+        for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+            const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
+            const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
+
+            // cache_register(P, at=bj) -> Pf
+            float Pf[2][64];
+            // unroll(wi)
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int wi = 0; wi < 2; ++wi)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high) {
-                        // tile(j, TN) -> bj, tj
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
                         #pragma unroll
-                        for (int tj_high = 0; tj_high < 16; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-                    }
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
 
-                hold<128>(&Pf[0][0]);
+            hold<128>(&Pf[0][0]);
 
-                if (w >= 1) {
-                    take_turn<256>(w);  // the operands of the tile before have arrived
+            if (w >= 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
+            }
+
+            // tile(k, TK) -> ko, ki
+            // pipeline(ko, STAGES)
+            // specialize(ko, turns=w, overlap=1, registers=240)
+            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+
+                begin_wgmma();
+
+                #pragma unroll
+                for (int wi = 0; wi < 2; ++wi) {
+                    // tile(ki, KI) -> fk, kk
+                    // unroll(fk)
+                    #pragma unroll
+                    for (int fk = 0; fk < 4; ++fk)
+                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
+                            describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
                 }
 
-                // tile(k, TK) -> ko, ki
-                // pipeline(ko, STAGES)
-                // specialize(ko, turns=w, overlap=1, registers=240)
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+                complete_earlier_wgmma();
 
-                    begin_wgmma();
-
-                    #pragma unroll
-                    for (int wi = 0; wi < 2; ++wi) {
-                        // tile(ki, KI) -> fk, kk
-                        // unroll(fk)
-                        #pragma unroll
-                        for (int fk = 0; fk < 4; ++fk)
-                            wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                                describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
-                    }
-
-                    complete_earlier_wgmma();
-
-                    if (ko >= 1) {
-                        release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
-                    }
-
-                    next_slot<6>(slot, phase);
-                }
-
-                pass_turn<256>(1 - w);  // the operands of this tile have arrived
-
-                complete_wgmma();
-                hold<128>(&Pf[0][0]);
-
-                if ((K + 63) / 64 >= 1) {
+                if (ko >= 1) {
                     release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
                 }
 
-                // cache_register(C, at=pq) -> Cf
-                __align__(4) __nv_bfloat16 Cf[2][64];
+                next_slot<6>(slot, phase);
+            }
+
+            pass_turn<256>(1 - w);  // the operands of this tile have arrived
+
+            complete_wgmma();
+            hold<128>(&Pf[0][0]);
+
+            if ((K + 63) / 64 >= 1) {
+                release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
+            }
+
+            // cache_register(C, at=bj) -> Cf
+            __align__(4) __nv_bfloat16 Cf[2][64];
+            #pragma unroll
+            for (int wi = 0; wi < 2; ++wi)
                 #pragma unroll
-                for (int wi = 0; wi < 2; ++wi)
+                for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
-                    for (int i64_high = 0; i64_high < 2; ++i64_high)
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
                         #pragma unroll
-                        for (int tj_high = 0; tj_high < 16; ++tj_high)
-                            #pragma unroll
-                            for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
-                                    __float2bfloat16(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
+                        for (int tj_low = 0; tj_low < 2; ++tj_low)
+                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
+                                __float2bfloat16(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
-                // tile(sj, 64) -> hj, jj
+            // tile(sj, 64) -> hj, jj
+            #pragma unroll
+            for (int hj = 0; hj < 2; ++hj) {
+                if (lane == 0) {
+                    wait_stores_read();  // Cs has been read
+                }
+
+                wait_for_group<128>(w);  // before the next hj overwrites Cs
+
                 #pragma unroll
-                for (int hj = 0; hj < 2; ++hj) {
-                    if (lane == 0) {
-                        wait_stores_read();  // Cs has been read
-                    }
-
-                    wait_for_group<128>(w);  // before the next hj overwrites Cs
-
+                for (int wi = 0; wi < 2; ++wi) {
+                    // tile(jj, 16) -> fj, s16
                     #pragma unroll
-                    for (int wi = 0; wi < 2; ++wi) {
-                        // tile(jj, 16) -> fj, s16
-                        #pragma unroll
-                        for (int fj = 0; fj < 4; ++fj) {
-                            // rename(i64, of=Cf) -> s64
-                            // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                            stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                                + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
-                                &Cf[wi][hj * 32 + fj * 8]);
-                        }
-                    }
-
-                    fence_async();
-                    wait_for_group<128>(w);  // Cs is complete: written above, read below
-
-                    if (lane == 0) {
-                        store_box_2d(C_map, Cs[w], pq * 1024 + w * 512 + bx * 128 + hj * 64, py * 4224 + by * 128);
-                        end_stores();
+                    for (int fj = 0; fj < 4; ++fj) {
+                        // rename(i64, of=Cf) -> s64
+                        // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
+                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
+                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                            &Cf[wi][hj * 32 + fj * 8]);
                     }
                 }
 
-                skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+                fence_async();
+                wait_for_group<128>(w);  // Cs is complete: written above, read below
 
-                if (w < 1) {
-                    take_turn<256>(w);  // the operands of the tile before have arrived
+                if (lane == 0) {
+                    store_box_2d(C_map, Cs[w], bj * 256 + w * 128 + hj * 64, bi * 128);
+                    end_stores();
                 }
             }
+
+            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+
+            if (w < 1) {
+                take_turn<256>(w);  // the operands of the tile before have arrived
+            }
+        }
 
         if (lane == 0) {
             wait_stores_read();  // Cs has been read
@@ -397,25 +427,27 @@ hgemm(const __grid_constant__ TensorMap A_map,
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 127) / 128 + 32) / 33; ++py)
-                for (int pq = 0; pq < (((N + 127) / 128 + 3) / 4 + 1) / 2; ++pq)
-                    for (int turn = 0; turn < 2; ++turn)
-                        for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                            wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+            for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+                const int bi = row_of_tile(tiles, tile);
+                const int bj = column_of_tile(tiles, tile);
 
-                            expect_bytes(&filled[slot], 32768);
-                            // bulk(As)
-                            copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, py * 4224 + by * 128);
+                for (int turn = 0; turn < 2; ++turn)
+                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
-                            #pragma unroll
-                            for (int p = 0; p < 2; ++p) {
-                                // bulk(Bs)
-                                copy_box_2d(Bs[slot][p], B_map, &filled[slot],
-                                    pq * 1024 + turn * 512 + bx * 128 + p * 64, ko * 64);
-                            }
+                        expect_bytes(&filled[slot], 32768);
+                        // bulk(As)
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
 
-                            next_slot<6>(slot, phase);
+                        #pragma unroll
+                        for (int p = 0; p < 2; ++p) {
+                            // bulk(Bs)
+                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 256 + turn * 128 + p * 64, ko * 64);
                         }
+
+                        next_slot<6>(slot, phase);
+                    }
+            }
         }
     }
 }

@@ -130,6 +130,36 @@ template <int count> __device__ __forceinline__ void give_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
+// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
+// The last group has the rows that are left. Matrices stand one behind another.
+struct Tiles {
+    int matrices, rows, columns, group;
+};
+
+// How many there are.
+__device__ __forceinline__ int count_tiles(Tiles all)
+{
+    return all.matrices * all.rows * all.columns;
+}
+
+// Its row in the matrix.
+__device__ __forceinline__ int row_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return above + (place - above * all.columns) % min(group, all.rows - above);
+}
+
+// Its column in the matrix.
+__device__ __forceinline__ int column_of_tile(Tiles all, int tile)
+{
+    const int place = tile % (all.rows * all.columns);
+    const int group = min(all.group, all.rows);
+    const int above = place / (group * all.columns) * group;
+    return (place - above * all.columns) / min(group, all.rows - above);
+}
+
 // C[i, j] += sum[k](tf32_rz(A[i, k]) * tf32_rz(B[k, j]))   by a warpgroup; A: f32[64, 8], B: f32[8, 256] in shared, C:
 //     f32[64, 256]
 static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* C, const float* A, unsigned long long B)
@@ -167,8 +197,9 @@ static __device__ __forceinline__ void wgmma_m64n256k8_registers_tf32_rz(float* 
         : "memory");
 }
 
-// hgemm_tf32_rz: grid (8, 16), block (128, 3), 196672 bytes of shared memory (dynamic)
-// for arrays of fewer than 2^31 - 2^20 elements
+// hgemm_tf32_rz: grid (any) with as many blocks as run at once for ceil(M/256)*ceil(N/128) tiles, block (128, 3),
+//     196672 bytes of shared memory (dynamic)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/256)*ceil(N/128) <= 1073741824
 // arrays A[M][K], B[K][N], C[M][N]; C overlaps no other
 // needs K % 4 == 0, N % 4 == 0, A aligned to 16 bytes, B aligned to 16 bytes, C aligned to 8 bytes
 // A_map describes A: FLOAT32, dimensions (K, M), strides (4*K), box (32, 256), swizzle 128B
@@ -179,9 +210,8 @@ hgemm_tf32_rz(float* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int M, int K, int N)
 {
-    const int by = blockIdx.y;            // tile(bi, GY) -> py, by; bind(by, block.y)
-    const int bx = blockIdx.x;            // tile(bj, GX) -> px, bx; bind(bx, block.x)
-    const int wj = uniform(threadIdx.y);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
+    const Tiles tiles = {1, (M + 255) / 256, (N + 127) / 128, 8};
+    const int wj = uniform(threadIdx.y);                           // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
     // collapse(jp, jl) -> j64; tensorize(j64, ti, kk, by=wgmma_m64n{TM}k{KI}_registers_{IN})
     const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;
@@ -206,97 +236,92 @@ hgemm_tf32_rz(float* __restrict__ C,
         int slot = 0;
         int phase = 0;
 
-        for (int py = 0; py < ((M + 255) / 256 + 15) / 16; ++py)
-            for (int px = 0; px < ((N + 127) / 128 + 7) / 8; ++px) {
-                // cache_register(C, at=px) -> Cf
-                float Cf[128];
+        for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+            const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
+            const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
+
+            // cache_register(C, at=bj) -> Cf
+            float Cf[128];
+            #pragma unroll
+            for (int j64_high = 0; j64_high < 2; ++j64_high)
                 #pragma unroll
-                for (int j64_high = 0; j64_high < 2; ++j64_high) {
-                    // tile(i, TM) -> bi, ti
+                for (int ti_high = 0; ti_high < 32; ++ti_high)
                     #pragma unroll
-                    for (int ti_high = 0; ti_high < 32; ++ti_high)
-                        #pragma unroll
-                        for (int ti_low = 0; ti_low < 2; ++ti_low)
-                            Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
-                }
+                    for (int ti_low = 0; ti_low < 2; ++ti_low)
+                        Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
 
-                // tile(k, TK) -> ko, ki
-                // pipeline(ko, STAGES)
-                // specialize(ko, registers=240)
-                for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-                    wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+            // tile(k, TK) -> ko, ki
+            // pipeline(ko, STAGES)
+            // specialize(ko, registers=240)
+            for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
-                    // cache_register(Bs, at=wj) -> Bf
-                    float Bf[4][4];
-                    // tile(ki, KI) -> fk, kk
-                    // unroll(fk)
+                // cache_register(Bs, at=wj) -> Bf
+                float Bf[4][4];
+                // tile(ki, KI) -> fk, kk
+                // unroll(fk)
+                #pragma unroll
+                for (int fk = 0; fk < 4; ++fk)
                     #pragma unroll
-                    for (int fk = 0; fk < 4; ++fk)
+                    for (int j64_high = 0; j64_high < 2; ++j64_high)
                         #pragma unroll
-                        for (int j64_high = 0; j64_high < 2; ++j64_high)
-                            #pragma unroll
-                            for (int kk_high = 0; kk_high < 2; ++kk_high)
-                                Bf[fk][kk_high * 2 + j64_high] =
-                                    Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + kk_high * 4
-                                        + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                                            + (((lane / 4) % 8) % 4) * 2
-                                            + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
+                        for (int kk_high = 0; kk_high < 2; ++kk_high)
+                            Bf[fk][kk_high * 2 + j64_high] =
+                                Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + kk_high * 4
+                                    + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+                                        + (((lane / 4) % 8) % 4) * 2
+                                        + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
-                    hold<128>(&Cf[0]);
-                    hold<16>(&Bf[0][0]);
-                    begin_wgmma();
+                hold<128>(&Cf[0]);
+                hold<16>(&Bf[0][0]);
+                begin_wgmma();
 
+                #pragma unroll
+                for (int fk = 0; fk < 4; ++fk)
+                    wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
+
+                complete_wgmma();
+                hold<128>(&Cf[0]);
+                hold<16>(&Bf[0][0]);
+
+                release(&emptied[slot]);  // As and Bs have been read
+
+                next_slot<4>(slot, phase);
+            }
+
+            if (bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+                + (((lane / 4) % 8) % 4) * 2 + 1 < N) {
+                if (bi * 256 + 255 < M) {
+                    // rename(ti, of=Cf) -> si
                     #pragma unroll
-                    for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
-
-                    complete_wgmma();
-                    hold<128>(&Cf[0]);
-                    hold<16>(&Bf[0][0]);
-
-                    release(&emptied[slot]);  // As and Bs have been read
-
-                    next_slot<4>(slot, phase);
-                }
-
-                if (px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
-                    + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2 + 1 < N) {
-                    if (py * 4096 + by * 256 + 255 < M) {
-                        // rename(ti, of=Cf) -> si
+                    for (int si_high = 0; si_high < 32; ++si_high)
                         #pragma unroll
-                        for (int si_high = 0; si_high < 32; ++si_high)
-                            #pragma unroll
-                            for (int si_low = 0; si_low < 2; ++si_low) {
+                        for (int si_low = 0; si_low < 2; ++si_low) {
+                            float2 C_vec;
+                            C_vec.x = Cf[si_high * 4 + si_low];
+                            C_vec.y = Cf[si_high * 4 + si_low + 2];
+                            *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                                + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2]) =
+                                C_vec;
+                        }
+                } else {
+                    #pragma unroll
+                    for (int si_high = 0; si_high < 32; ++si_high)
+                        #pragma unroll
+                        for (int si_low = 0; si_low < 2; ++si_low)
+                            if (bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low < M) {
                                 float2 C_vec;
                                 C_vec.x = Cf[si_high * 4 + si_low];
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                *reinterpret_cast<float2*>(&C[(py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2
-                                    + si_low)
-                                    * N
-                                    + px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                                *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                    + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
                                     + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2]) =
                                     C_vec;
                             }
-                    } else {
-                        #pragma unroll
-                        for (int si_high = 0; si_high < 32; ++si_high)
-                            #pragma unroll
-                            for (int si_low = 0; si_low < 2; ++si_low)
-                                if (py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2 + si_low < M) {
-                                    float2 C_vec;
-                                    C_vec.x = Cf[si_high * 4 + si_low];
-                                    C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                    *reinterpret_cast<float2*>(&C[(py * 4096 + by * 256 + si_high * 8 + (lane % 4) * 2
-                                        + si_low)
-                                        * N
-                                        + px * 1024 + bx * 128 + wj * 64 + (lane / 32 / 2) * 32
-                                        + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                                        + (((lane / 4) % 8) % 4) * 2]) =
-                                        C_vec;
-                                }
-                    }
                 }
             }
+        }
     } else {
         give_registers<24>();
 
@@ -304,23 +329,26 @@ hgemm_tf32_rz(float* __restrict__ C,
             int slot = 0;
             int phase = 0;
 
-            for (int py = 0; py < ((M + 255) / 256 + 15) / 16; ++py)
-                for (int px = 0; px < ((N + 127) / 128 + 7) / 8; ++px)
-                    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+            for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
+                const int bi = row_of_tile(tiles, tile);
+                const int bj = column_of_tile(tiles, tile);
 
-                        expect_bytes(&filled[slot], 49152);
-                        // bulk(As)
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, py * 4096 + by * 256);
+                for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                    wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
-                        #pragma unroll
-                        for (int p = 0; p < 4; ++p) {
-                            // bulk(Bs)
-                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], px * 1024 + bx * 128 + p * 32, ko * 32);
-                        }
+                    expect_bytes(&filled[slot], 49152);
+                    // bulk(As)
+                    copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, bi * 256);
 
-                        next_slot<4>(slot, phase);
+                    #pragma unroll
+                    for (int p = 0; p < 4; ++p) {
+                        // bulk(Bs)
+                        copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 32, ko * 32);
                     }
+
+                    next_slot<4>(slot, phase);
+                }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, IN=bf16, OUT=bf16, GY=33, GX=4)
+// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, IN=bf16, OUT=bf16, GROUP=8)
 #include "hgemm_launch.h"
 
 #include <atomic>
@@ -92,8 +92,8 @@ bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] co
 {
     switch (version) {
     case 0:  // whole
-        return size.K % 64 == 0 && ((size.M + 127) / 128) % 33 == 0 && ((size.N + 255) / 256) % 4 == 0
-            && size.N % 8 == 0 && is_aligned(given.A, 16) && is_aligned(given.B, 16) && is_aligned(given.C, 16);
+        return size.N % 256 == 0 && size.M % 128 == 0 && size.K % 64 == 0 && is_aligned(given.A, 16)
+            && is_aligned(given.B, 16) && is_aligned(given.C, 16);
     case 1:  // vector
         return size.K % 8 == 0 && is_aligned(given.A, 16) && size.N % 8 == 0 && is_aligned(given.B, 16)
             && is_aligned(given.C, 16);
@@ -104,8 +104,8 @@ bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] co
     case 4:  // scalar
         return true;
     case 5:  // whole_64
-        return size.K % 64 == 0 && ((size.M + 127) / 128) % 33 == 0 && ((size.N + 255) / 256) % 4 == 0
-            && size.N % 8 == 0 && is_aligned(given.A, 16) && is_aligned(given.B, 16) && is_aligned(given.C, 16);
+        return size.N % 256 == 0 && size.M % 128 == 0 && size.K % 64 == 0 && is_aligned(given.A, 16)
+            && is_aligned(given.B, 16) && is_aligned(given.C, 16);
     case 6:  // vector_64
         return size.K % 8 == 0 && is_aligned(given.A, 16) && size.N % 8 == 0 && is_aligned(given.B, 16)
             && is_aligned(given.C, 16);
@@ -131,12 +131,12 @@ bool fits(int version, [[maybe_unused]] const Sizes& size)
         return product({size.M, size.K}, 1) < 2146435072 && product({size.K, size.N}, 1) < 2146435072
             && product({size.M, size.N}, 1) < 2146435072;
     case 5:
-        return size.K < 2147483711LL && size.M < 2147483648LL && size.N < 2147483456
+        return size.K < 2147483711LL && size.M < 2147483775LL && size.N < 2147483711LL
             && product({size.M, size.K}, 1) < 281474976710656 && product({size.K, size.N}, 1) < 281474976710656
             && product({size.M, size.N}, 1) < 281474976710656;
     case 6:
     case 7:
-        return size.K < 2147483648LL && size.M < 2147479552 && size.N < 2147482688
+        return size.K < 2147483648LL && size.M < 2147483648LL && size.N < 2147483456
             && product({size.M, size.K}, 1) < 281474976710656 && product({size.K, size.N}, 1) < 281474976710656
             && product({size.M, size.N}, 1) < 281474976710656;
     case 8:
@@ -223,6 +223,34 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
     return cudaSuccess;
 }
 
+// The same of tiles along x, which as many blocks share out as the GPU runs at once.
+cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsigned shared, bool early,
+                         const void** arguments, bool queue, cudaStream_t stream)
+{
+    const Int most = 1073741824, others = tiles[1] * tiles[2];
+    if (tiles[0] > most)
+        return fail(cudaErrorInvalidConfiguration, "%s needs %lld tiles; %lld are the limit", kernel_names[kernel],
+                    shown(tiles[0]), shown(most));
+    int device = 0, count = 1, resident = 1;
+    if (queue && tiles[0] > 0 && others > 0) {
+        const void* function = reinterpret_cast<const void*>(kernels[kernel]);
+        cudaError_t error = cudaGetDevice(&device);
+        if (error == cudaSuccess)
+            error = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+        if (error == cudaSuccess && shared > 0)
+            error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+        if (error == cudaSuccess)
+            error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function,
+                                                                  threads.x * threads.y * threads.z, shared);
+        if (error != cudaSuccess)
+            return fail(error, "it is not known how many blocks of %s run at once: %s", kernel_names[kernel],
+                        cudaGetErrorString(error));
+    }
+    const Int at_once = others > 0 ? Int(count) * resident / others : 1, least = at_once > 0 ? at_once : 1;
+    const Int blocks[3] = {tiles[0] < least ? tiles[0] : least, tiles[1], tiles[2]};
+    return launch(kernel, blocks, threads, shared, early, arguments, queue, stream);
+}
+
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
@@ -270,8 +298,8 @@ cudaError_t launch_hgemm_whole([[maybe_unused]] const Sizes& size, const Argumen
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(0, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
+    return launch_tiles(0, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -293,8 +321,8 @@ cudaError_t launch_hgemm_vector([[maybe_unused]] const Sizes& size, const Argume
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(1, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(1, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_mixed_1([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -316,8 +344,8 @@ cudaError_t launch_hgemm_mixed_1([[maybe_unused]] const Sizes& size, const Argum
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(2, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(2, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_mixed_2([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -327,8 +355,8 @@ cudaError_t launch_hgemm_mixed_2([[maybe_unused]] const Sizes& size, const Argum
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(3, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(3, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_scalar([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -338,8 +366,8 @@ cudaError_t launch_hgemm_scalar([[maybe_unused]] const Sizes& size, const Argume
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(4, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(4, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -361,8 +389,8 @@ cudaError_t launch_hgemm_whole_64([[maybe_unused]] const Sizes& size, const Argu
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(5, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
+    return launch_tiles(5, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -384,8 +412,8 @@ cudaError_t launch_hgemm_vector_64([[maybe_unused]] const Sizes& size, const Arg
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(6, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(6, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_mixed_1_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -407,8 +435,8 @@ cudaError_t launch_hgemm_mixed_1_64([[maybe_unused]] const Sizes& size, const Ar
                 CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(7, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(7, blocks, dim3(288, 1, 1), 213056, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_mixed_2_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -418,8 +446,8 @@ cudaError_t launch_hgemm_mixed_2_64([[maybe_unused]] const Sizes& size, const Ar
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(8, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(8, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
 }
 
 cudaError_t launch_hgemm_scalar_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
@@ -429,8 +457,8 @@ cudaError_t launch_hgemm_scalar_64([[maybe_unused]] const Sizes& size, const Arg
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &M, &K, &N};
-    const Int blocks[3] = {product({4}), product({33}), product({1})};
-    return launch(9, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
+    const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
+    return launch_tiles(9, blocks, dim3(128, 2, 1), 212992, false, arguments, queue, stream);
 }
 
 // The launches of a version, in their order: first a test of all grids, then the same with `queue`.

@@ -1,4 +1,4 @@
-// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, IN=bf16, OUT=bf16, GY=33, GX=4)
+// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, IN=bf16, OUT=bf16, GROUP=8)
 // Computes small results with hgemm_launch beside plain loops. It ends with 0, with 1 where one of them is wrong, and
 // with 77 where there is no GPU.
 #include "hgemm_launch.h"
@@ -126,8 +126,8 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(66, 320, 8);
-    wrong += run(51, 243, 11);
+    wrong += run(128, 160, 256);
+    wrong += run(97, 123, 197);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;
