@@ -92,6 +92,18 @@ class TermSum(Accumulator):
         self.total += value.sum(axis=axes)
         self.error += error.sum(axis=axes)
 
+    def add_at(self, index: tuple[Array, ...], value: Array, error: Array) -> None:
+        """Take in a list of terms, each at a place of its own."""
+        if self.dtype in FLOATS:
+            finite = np.isfinite(value)
+            np.add.at(self.special, index, np.where(finite, 0.0, value))
+            value = np.where(finite, value, 0.0)
+            np.add.at(self.size, index, np.abs(value))
+            np.add.at(self.count, index, (value != 0) | (error != 0))
+            self.integers = self.integers and are_integers(value, error)
+        np.add.at(self.total, index, value)
+        np.add.at(self.error, index, error)
+
     def add_magnitudes(self, magnitudes: Array, mask: Array | None, axes: Axes) -> None:
         """Take in what each term of a part counts for an instruction."""
         self.magnitudes += (magnitudes if mask is None else np.where(mask, magnitudes, 0.0)).sum(axis=axes)

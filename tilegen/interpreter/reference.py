@@ -26,6 +26,7 @@ from tilegen.interpreter.box import (
 )
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
 from tilegen.interpreter.lists import keep_lists
+from tilegen.interpreter.picked import picked_sums
 from tilegen.interpreter.prefixes import prefixes
 from tilegen.interpreter.products import sums_of_products
 from tilegen.interpreter.reduce import Accumulator, TermSum, accumulator
@@ -171,6 +172,7 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
     inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
     bound = sum_bound(tolerance.sums, equation, prod(inner), sizes)
     whole = None if bound else prefixes(equation, sizes, memory)
+    whole = whole or (None if bound else picked_sums(equation, sizes, memory))
     whole = whole or sums_of_products(equation, sizes, memory, bound)
     if whole is not None:
         for part, value, error in whole:
