@@ -67,11 +67,13 @@ FEWER = {
     ("hgemm", "batched_small"): (("GZ", 2),),
     ("histogram", "shared"): (("PART", 2048), ("LOADS", 1)),
     ("histogram", "copies"): (("PART", 4096), ("LOADS", 1)),
+    ("histogram_bytes", "copies"): (("PART", 2048), ("WARPS", 2)),
     ("nbody", "split"): (("PART", 512),),
     ("total", "two_launches"): (("PART", 4096),),
     ("total", "atomic"): (("PART", 4096),),
 }
 SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2)), "histogram": (("B", 8),)}
+SMALLER["histogram_bytes"] = SMALLER["histogram"]
 
 
 def fewer(name, schedule):
