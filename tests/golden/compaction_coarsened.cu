@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256)
 compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __restrict__ count,
                    float least, int N)
 {
-    const int b = blockIdx.x;   // tile(i, T * W) -> b, t; bind(b, block.x)
+    const int b = blockIdx.x;   // tile(i, T * W * 4) -> b, t; bind(b, block.x)
     const int t = threadIdx.x;  // bind(t, thread.x)
 
     if (b * 4096 + 4095 < N) {
@@ -53,7 +53,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
         for (int X_reg_v = 0; X_reg_v < 4; ++X_reg_v)
             load_vector<float4>(&X_reg[X_reg_v * 4], &X[b * 4096 + t * 16 + X_reg_v * 4]);
 
-        // tile(t, W) -> t, v
+        // tile(t, W * 4) -> t, v
         // unroll(v)
         {
             int hits = 0;

@@ -114,7 +114,7 @@ class Run:
             new = self._combine(stmt, old, value)
             self._write(stmt.target, new, env, path)
             self.atomic = None
-            made = value if stmt.name in self.reordered else new
+            made = value if stmt.name in self.reordered or stmt.reduce == "unordered_list" else new
         else:
             self._write(stmt.target, value, env, path)
         if stmt.instance is not None:

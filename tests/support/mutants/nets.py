@@ -12,7 +12,7 @@ from tests.support.enumeration.runs import verdict
 from tests.support.simulator.threads import faults
 from tests.support.stored import drawn
 from tilegen.errors import TilegenError
-from tilegen.interpreter import reference, run
+from tilegen.interpreter import NUMPY, reference, run
 from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import loops
@@ -94,6 +94,7 @@ def _is_wrong_interpreted(tree, sizes):
     """True if the interpreter stops, or the result is not the reference's."""
     kernel = tree.kernel
     arrays = drawn(kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 2.0))
+    arrays |= {scalar.name: NUMPY[scalar.dtype].type(1) for scalar in kernel.scalars}
     try:
         result = run(tree, sizes, arrays)
     except TilegenError:
@@ -101,9 +102,12 @@ def _is_wrong_interpreted(tree, sizes):
     expected = reference(kernel, sizes, arrays)
     for name, want in expected.items():
         stored = kernel.tensor(name).dtype
-        if name in result and not np.all(
-            np.abs(to_values(result[name], stored) - want.value)[want.written] <= want.bound[want.written]
-        ):
+        if name not in result:
+            continue
+        off, allowed = np.abs(to_values(result[name], stored) - want.value), want.bound
+        if want.gap is not None:
+            off, allowed = want.gap(result[name]), np.ones(off.shape)
+        if not np.all(off[want.written] <= allowed[want.written]):
             return True
     return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from tests.support.mutants import warp_faults
+from tests.support.mutants import list_faults, warp_faults
 from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
@@ -308,4 +308,5 @@ FAULTS = {
     "wrong swizzle": wrong_swizzle,
     "roles swapped": roles_swapped,
     **warp_faults.TREE_FAULTS,
+    **list_faults.FAULTS,
 }
