@@ -1,5 +1,6 @@
 """The command suggest and the method of the same name."""
 
+import re
 import warnings
 
 import numpy
@@ -67,3 +68,14 @@ def test_another_order_of_terms_is_reported():
         assert kernel.compile(device="cpu", unscheduled=True)(ones).tolist() == [70] * 3
     with pytest.raises(tilegen.errors.UsageError, match="either"):
         kernel.compile("times.jsonl", "cpu", unscheduled=True)
+
+
+def test_a_budget_chooses_the_values_of_parameters(tmp_path, cli):
+    (tmp_path / "own.tg").write_text(KERNEL)
+    words = ["suggest", f"{tmp_path}/own.tg", "--size", "M=9", "N=4096", "--machine", "h100", "--budget"]
+    text = cli([*words, "10m"]).out  # ends with the last candidate
+    assert re.search(r"# Its parameters are the best of \d+ candidates: [\d.e-]+ ms on ", text)
+    assert api.from_text(text).kernel("halves").schedule("suggested").tree
+    assert "--budget takes a time" in cli([*words, "soon"], 2).err
+    (tmp_path / "small.tg").write_text("kernel k(X: f32[4]) -> Y: f32[4]:\n    Y[i] = X[i] + 1\n")
+    assert "nothing to try" in cli(["suggest", f"{tmp_path}/small.tg", "--budget", "10s"]).err

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
+from tilegen import api
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_points, parse_settings
 from tilegen.cli.commands import FILE, KERNEL, MACHINE, SETTINGS, size_option, tilegen
 from tilegen.cli.files import write_new
 from tilegen.cli.request import Request, Selection
+from tilegen.cli.tune import parse_duration
 
 
 @tilegen.command("suggest")
@@ -19,6 +25,9 @@ from tilegen.cli.request import Request, Selection
 @SETTINGS
 @size_option("M=.. ...", "Sizes that decide between several ways.")
 @MACHINE
+@click.option(
+    "--budget", metavar="60s", help="How long to try values of its parameters, timed on a GPU, else predicted."
+)
 @click.option("-o", "output", metavar="F.tg", help="The file to write; standard output if left out.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def suggest_command(
@@ -27,6 +36,7 @@ def suggest_command(
     settings: tuple[str, ...],
     sizes: tuple[str, ...],
     machine: str | None,
+    budget: str | None,
     output: str | None,
     force: bool,
 ) -> int:
@@ -37,8 +47,34 @@ def suggest_command(
     if known := dict.fromkeys(s.name for s in request.load().schedules if s.kernel == built.ir.name):
         print(f"note: somebody has written schedules for {built.ir.name}: {', '.join(known)}", file=sys.stderr)
     suggested = built.suggest(machine, **request.sizes)
+    text = _tuned(suggested, built, request.sizes, machine, parse_duration(budget)) if budget else suggested.text
     if output is None:
-        printing.write_code(suggested.text, None, "tilegen")
+        printing.write_code(text, None, "tilegen")
     else:
-        write_new(suggested.text, output, force)
+        write_new(text, output, force)
     return 0
+
+
+def _tuned(file: api.File, kernel: api.Kernel, sizes: Mapping[str, int], machine: str | None, seconds: float) -> str:
+    """The text with the values of parameters that are fastest of those tried, and the time that says so."""
+    from tilegen.lab.machine import find_machine
+    from tilegen.tune.session import Session, Wish
+
+    if not any(parameter.candidates for parameter in file.schedules[0].parameters):
+        print("note: it has no parameters with several values: there is nothing to try", file=sys.stderr)
+        return file.text
+    made = file.kernel(kernel.ir.name, **kernel.values)
+    wish = Wish(seconds, "random", seed=1, machine=find_machine(machine) if machine else None)
+    with TemporaryDirectory() as folder:
+        with Session(made, file.schedules, Path(folder) / "tried.jsonl", sizes=sizes, wish=wish) as session:
+            session.run()
+        tried, found, device = len(session.tuning.outcomes), session.tuning.best, session.device.name
+    if found is None:
+        print("note: no values of its parameters ran: these are the ones that it began with", file=sys.stderr)
+        return file.text
+    candidate, time = found
+    text = file.text
+    for name, value in candidate.parameters:
+        text = re.sub(rf"(?<=[(, ]){name}=\w+(?=[ ,)])", f"{name}={value}", text, count=1)
+    said = f"# Its parameters are the best of {tried} candidates: {time.median:.4g} ms on {device}.\n"
+    return text.replace("schedule suggested for", f"{said}schedule suggested for", 1)
