@@ -356,6 +356,6 @@ class Program:
 def _scratch_maker(engine: Engine, caller: Caller, buffer: Buffer, sizes: Mapping[str, int]) -> Callable[[], Any]:
     """A call that makes flat memory for a global buffer that lives between two launches, its padding included."""
     elements = prod(extent.evaluate(sizes) for extent in scratch_extents(buffer))
-    make = caller.maker(buffer.dtype, (elements,), (0,), zeros=False)
+    make = caller.maker(buffer.dtype, (elements,), (0,), zeros=buffer.role == "states")
     what = f"{buffer.name}, which is kept between launches,"
     return partial(allocate, make, elements * DTYPE_BYTES[buffer.dtype], what, engine)

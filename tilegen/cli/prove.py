@@ -22,6 +22,7 @@ from tilegen.proof import Obligation, Proof
 
 # obligation -> what it states, for every size that the kernel admits
 MEANING = {
+    "look-back": "blocks that hand on a value add to it once, and share nothing else",
     "derived": "reductions in parts or whole tiles and values computed at loops are those of the kernel as written",
     "text": "tests, loops, barriers and accesses of a thread are an ordinary program again",
     "coverage": "each instance of each statement runs exactly once",

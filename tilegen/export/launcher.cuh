@@ -373,7 +373,7 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
                     version_names[chosen]);
     if (cudaError_t error = check_arrays(size, given, workspace, workspace_bytes))
         return error;
-    place_scratch(size, given, workspace);
+    place_scratch(size, given, workspace);$clear
     if (cudaError_t error = launch_version(chosen, size, given, false, stream))
         return error;
     if (cudaError_t error = load())

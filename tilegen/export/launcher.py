@@ -52,7 +52,7 @@ def launcher(interface: Interface, table: Sequence[Version], title: str, archs: 
         _run(interface, table),
         *checks,
         *map(_round, dict.fromkeys(s.dtype for s in interface.scalars if s.dtype in SHORT_FLOATS)),
-        _fill("call", name=interface.name),
+        _fill("call", name=interface.name, clear=_clear(interface, write)),
         _api(interface),
     ]
     text = "\n\n".join(part.strip("\n") for part in found)
@@ -88,6 +88,16 @@ def _scratch(interface: Interface, write: SizeWriter) -> str:
             f"    end += ({write.product(shape)} * {DTYPE_BYTES[buffer.dtype]} + 255) / 256 * 256;",
         ]
     return _fill("scratch", lines="\n".join(lines)) if lines else _fill("no_scratch")
+
+
+def _clear(interface: Interface, write: SizeWriter) -> str:
+    """What sets the words to 0 by which blocks tell each other."""
+    lines = ""
+    for buffer in (b for b in scratch_buffers(interface.tree) if b.role == "states"):
+        bytes_ = f"{write.product(scratch_extents(buffer))} * {DTYPE_BYTES[buffer.dtype]}"
+        place = f"const_cast<void*>(given.{interface.names[buffer.name]})"
+        lines += f"\n    if (cudaError_t error = cudaMemsetAsync({place}, 0, {bytes_}, stream))\n        return error;"
+    return lines
 
 
 def _choice(interface: Interface, table: Sequence[Version], write: SizeWriter) -> str:

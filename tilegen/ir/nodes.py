@@ -247,7 +247,7 @@ class Buffer:
     shape: tuple[Affine, ...]
     space: str  # "global", "shared" or "register"
     order: tuple[int, ...]
-    role: str = "copy"  # "input", "output", "intermediate" or "copy"
+    role: str = "copy"  # "input", "output", "intermediate", "copy", or "states": 0 between two launches
     copy_of: str | None = None
     scope: str | None = None
     pad: int = 0
@@ -329,7 +329,8 @@ class Loop:
     `overlapped` one leave products running while the next iteration waits for its operands. With `turns`, the name of a
     block loop, two blocks along it are one, and take turns at what one producer copies. Of `multicast` bulk loops the
     blocks of a cluster, the iterations of the loop of that name, copy a share each to all. `roles` name works that
-    stand side by side in it. The iterations of a "matrix" loop are made by the lanes of a warp together: by an
+    stand side by side in it. Iterations are blocks where `handed` names the register that they hand on. Those of a
+    "matrix" loop are made by the lanes of a warp together: by an
     instruction where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of
     the fragments in it. `step` is the text of the schedule step that made the loop, `span` its place.
     """
@@ -349,6 +350,7 @@ class Loop:
     multicast: str = ""
     turns: str = ""
     roles: tuple[Role, ...] = ()
+    handed: str = ""
     performed: Performed | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)

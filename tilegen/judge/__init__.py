@@ -24,6 +24,7 @@ from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
 from tilegen.judge.dealt import check_dealt
 from tilegen.judge.derived import check_derived
 from tilegen.judge.equations import check_equations, has_sizes
+from tilegen.judge.look_back import check_apart, check_look_back
 from tilegen.judge.matrices import check_matrices
 from tilegen.judge.order import check_order
 from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
@@ -44,6 +45,7 @@ __all__ = [
     "DependenceKind",
     "box_copy",
     "boxes_in",
+    "check_apart",
     "check_derived",
     "check_equations",
     "dependences",
@@ -73,6 +75,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that old values are read before they are overwritten", check_updates),
     ("where blocks, threads and buffers are", check_structure),
     ("that what lanes combine is read where they have it", check_running),
+    ("that blocks hand on what they share", check_look_back),
     ("that atomic updates are those of a reduction", check_atomics),
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),

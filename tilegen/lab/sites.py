@@ -26,6 +26,7 @@ from tilegen.lowering.program import (
     If,
     Launch,
     Let,
+    LookBack,
     Perform,
     Spmd,
     VectorCopy,
@@ -262,7 +263,7 @@ class _Collector:
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
             case Flag() | VectorDeclare() | Let() | Hold() | RegisterBudget():
                 pass
-            case StartBarriers() | Arrive() | Await() | Fence() | NextSlot():
+            case StartBarriers() | Arrive() | Await() | Fence() | NextSlot() | LookBack():
                 pass
             case _:
                 raise TypeError(node)

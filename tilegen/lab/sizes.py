@@ -75,16 +75,22 @@ def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
     """For each size the longest tile of a loop over it: 128 for (M + 127)/128.
 
     Of a pipelined loop it is so long that two of them are a tile more than there are stages: each buffer is filled
-    again.
+    again. Of a loop whose iterations hand on a value, the tile is all of an iteration.
     """
     found: dict[str, int] = {}
     for tree in trees:
         for loop in loops(tree.body):
             for atom, _ in loop.extent.terms:
                 if isinstance(atom, Div):
-                    tile = atom.by * max(2, loop.stages + 1) // 2
+                    tile = (_elements(atom) if loop.handed else atom.by) * max(2, loop.stages + 1) // 2
                     found |= {n: max(tile, found.get(n, 1)) for n in atom.arg.names()}
     return found
+
+
+def _elements(tiles: Div) -> int:
+    """What one of the tiles has, of which there are so many: 512 for ((N + 15)/16 + 31)/32."""
+    inner = [_elements(atom) for atom, _ in tiles.arg.terms if isinstance(atom, Div)]
+    return tiles.by * max(inner, default=1)
 
 
 def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:

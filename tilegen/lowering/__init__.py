@@ -39,6 +39,7 @@ from tilegen.lowering.inner_tiles import split_inner_tiles
 from tilegen.lowering.integers import choose_integers, fits
 from tilegen.lowering.known import implication_checker
 from tilegen.lowering.lanes import Lanes
+from tilegen.lowering.look_back import with_look_back
 from tilegen.lowering.memory import bytes_of, shared_layout, stored_extents
 from tilegen.lowering.narrow import narrow
 from tilegen.lowering.overlap import overlap_batches
@@ -104,7 +105,8 @@ def lower(
     tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
-    return choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)
+    found = choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)
+    return tuple(with_look_back(each, tree) for each in found) if instructions else found
 
 
 @dataclass(frozen=True)

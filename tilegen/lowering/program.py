@@ -34,6 +34,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.claims import Claim, sentence
 from tilegen.lowering.grid import Cluster, Need, Product
+from tilegen.lowering.look_back_node import LookBack as LookBack
 from tilegen.lowering.memory import bytes_of
 from tilegen.lowering.product_nodes import Described, Hold
 from tilegen.lowering.register_budgets import RegisterBudget
@@ -46,7 +47,7 @@ class For:
     """for name in 0 .. extent-1, by every thread. `kind` is serial, unrolled or vector.
 
     Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
-    inside of it; how many these are a launch decides, and the extent says nothing.
+    inside of it; a launch decides how many, and the extent says nothing. Iterations of kind "handed" are blocks.
     """
 
     name: str
@@ -242,7 +243,7 @@ class Call:
 
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | Combine | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt
+    | Combine | LookBack | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 
 

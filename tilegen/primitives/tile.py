@@ -39,7 +39,7 @@ class Tile:
             C[io*4 + ii] = A[io*4 + ii] + B[io*4 + ii]  if io*4 + ii < N
 
     `parts` needs a loop of constant extent that it divides: tile(ti, parts=8) -> wi, ti makes an outer
-    loop of 8, which is how strided coarsening is said.
+    loop of 8, which is how strided coarsening is said. parts=1 puts any loop into one of a single iteration.
     """
 
     loop: LoopName
@@ -52,6 +52,8 @@ class Tile:
         loop = need_loop(tree, self.loop)
         need_serial(loop, "tile")
         need_fresh(tree, (self.outer, self.inner), gone=(self.loop,))
+        if self.parts == 1 and not loop.extent.is_const:
+            return self._wrap(tree)
         size = self._tile_size(loop)
         index = var(self.outer) * size + var(self.inner)
         whole = loop.extent % size == const(0)
@@ -69,6 +71,15 @@ class Tile:
             return replace(old, name=self.outer, extent=extent, body=(inner,), kind="serial", roles=())
 
         return rescope(change_loops(tree, self.loop, cut), (self.loop,), self.inner)
+
+    def _wrap(self, tree: Tree) -> Tree:
+        """The loop as it is, in one of a single iteration."""
+
+        def wrap(old: Loop) -> Loop:
+            inner = Loop(self.inner, old.extent, substitute(old.body, {old.name: var(self.inner)}))
+            return replace(old, name=self.outer, extent=const(1), body=(inner,), kind="serial", roles=())
+
+        return rescope(change_loops(tree, self.loop, wrap), (self.loop,), self.inner)
 
     def _tile_size(self, loop: Loop) -> int:
         if (self.size is None) == (self.parts is None):

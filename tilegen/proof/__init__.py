@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine
@@ -23,6 +24,7 @@ from tilegen.proof.instructions import check_rows
 from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits, check_pitches
+from tilegen.proof.look_back import Handed, check_handed, without_look_back
 from tilegen.proof.obligations import Obligation, ask, discharge
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
@@ -84,9 +86,13 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     found: list[Lifted] = []  # with a block for each tile; and where tiles are dealt, with a block that walks
     first = [discharge("derived", lambda: check_derived(kernel))] if kernel.origin else []
     inlined: list[Launch] = []
+    handed: list[Handed] = []
 
     def read() -> None:
         plain = [replace(each, body=without_calls(without_launch_waits(each))) for each in launches]
+        read_back = [without_look_back(each, tuple(reassociated)) for each in plain]
+        handed.extend(mine for _, mine in read_back if mine)
+        plain = [each for each, _ in read_back]
         inlined.extend(map(part_tiles, plain))
         found.append(lift(known, tuple(inlined)))
         if any(each.dealt for each in plain):
@@ -99,8 +105,10 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     program, walking, facts = found[0], found[-1], Facts(known)
     if not facts.is_possible((), {}):
         return Proof(tuple(first))
+    for mine in handed:
+        first.append(discharge("look-back", partial(check_handed, program, mine, tuple(reassociated))))
     values, waits = (each.questions(tuple(reassociated)) for each in (program, walking))
-    asked = ask((name, mine + theirs) for (name, mine, _), (_, _, theirs) in zip(values, waits, strict=True))
+    asked = ask((name, own + theirs) for (name, own, _), (_, _, theirs) in zip(values, waits, strict=True))
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))
     integers = discharge("integers", lambda: check_integers(launches, facts))
     limits = discharge("limits", lambda: sum(check_limits(each) + check_pitches(each, facts) for each in launches))

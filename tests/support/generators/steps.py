@@ -12,6 +12,7 @@ WORDS = (
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve"]
     + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch", "scan", "split_scan"]
+    + ["look_back"]
 )  # fmt: skip
 
 

@@ -95,6 +95,8 @@ def written_by(value):
             return [name for name, _ in writes(value)]
         case p.VectorStore(target=target) | p.VectorCopy(target=target):
             return [target.buffer]
+        case p.LookBack():
+            return [value.states]
         case p.Perform():
             return [value.operands[-1].buffer]
     return []

@@ -14,7 +14,8 @@ import random
 from tests.support.reader import c_text
 from tests.support.reader.bulk import BulkTexts, ReadByBulk
 from tests.support.reader.c_text import NotOurs, kernels
-from tests.support.reader.calls import Calls, memory_between, same, written_by
+from tests.support.reader.calls import Calls, same, written_by
+from tests.support.reader.combined import Combined
 from tests.support.reader.instructions import Instructions, warp_functions
 from tests.support.reader.lists import Lists, conjuncts
 from tests.support.reader.scatter import Scatters
@@ -22,7 +23,6 @@ from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
 from tests.support.simulator.grid import coordinates
 from tilegen.backends.text.lists import taken_together
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import program as p
@@ -50,7 +50,7 @@ def difference(text, launches, language):
     return None
 
 
-class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
+class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Combined):
     """One walk over a launch and its text."""
 
     def __init__(self, launch, language, rng, of_warps):
@@ -204,7 +204,8 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
     def _node(self, node, texts, alone):
         match node:
             case p.For():
-                {"scatter": self.scatter, "tiles": self.tiles}.get(node.kind, self._for)(node, texts, alone)
+                kinds = {"scatter": self.scatter, "tiles": self.tiles, "handed": self.handed}
+                kinds.get(node.kind, self._for)(node, texts, alone)
             case p.If():
                 text = self._take(texts, c_text.If)
                 self._test(node.test, text.test, node.flag)
@@ -228,8 +229,8 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
                 self._barrier(node, texts)
             case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)
-            case p.Combine():
-                (self._combine if node.arg is None else self._combine_pair)(node, texts)
+            case p.Combine() | p.LookBack():
+                self.combined(node, texts)
             case p.Perform():
                 self.perform(node, texts)
             case Hold(names):
@@ -319,59 +320,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters):
     def _operands(self):
         """The buffers that instructions use, registers and shared memory."""
         return {a.buffer for v in walk(self.launch.body) if isinstance(v, p.Perform) for a in v.operands}
-
-    def _combine(self, node, texts):
-        """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
-        kind = self.dialect.types[node.dtype]
-        text = self._take_declaration(texts, ("const", *kind.split()))
-        which, lanes = ("up_to" if node.inclusive else "ahead_of", "lane") if node.start else ("of", "lanes")
-        word = "_".join((node.reduce, which, lanes) if self.cuda else (node.reduce, which, kind, lanes))
-        same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
-        *place, term = text.start[3]
-        if node.start:
-            same(self.term(place.pop()), self._value(node.start), f"terms of {node.name}")
-        if self.cuda:
-            same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
-        else:
-            same(place[0], ("name", memory_between(text.name)), f"memory of {node.name}")
-            which = [self.launch.flat.evaluate(self.env), node.lanes]
-            same([self.term(each) for each in place[1:]], which, f"lanes of {node.name}")
-        self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
-        self.scope[text.name] = Memory(node.name, 0)
-
-    def _combine_pair(self, node, texts):
-        """A value and its index, which the call of the helper changes."""
-        found = []
-        last = init_value("min", node.arg_dtype)
-        for name, dtype, value, neutral in (
-            (node.name, node.dtype, node.value, init_value(node.reduce, node.dtype)),
-            (node.arg_name, node.arg_dtype, node.arg, last),
-        ):
-            text = self._take_declaration(texts, tuple(self.dialect.types[dtype].split()))
-            self._term_of_lane(node, text.start, value, neutral)
-            self.scope[text.name] = Memory(name, 0)
-            found.append(text.name)
-        call = self._take(texts, c_text.Call).call
-        names = [("name", name) for name in found]
-        if self.cuda:
-            same(call, ("call", f"{node.reduce}_of_lanes", (str(node.lanes),), tuple(names)), f"lanes of {node.name}")
-            return
-        kinds = "_".join(self.dialect.types[dtype] for dtype in (node.dtype, node.arg_dtype))
-        same(call[1], f"{node.reduce}_of_{kinds}_lanes", f"what lanes exchange for {node.name}")
-        first, second, *numbers, value, index = call[3]
-        same([first, second], [("name", memory_between(name)) for name in found], f"memory of {node.name}")
-        flat = self.launch.flat.evaluate(self.env)
-        same([self.term(each) for each in numbers], [flat, node.lanes], f"lanes of {node.name}")
-        same([value, index], [("&", name) for name in names], f"results of {node.name}")
-
-    def _term_of_lane(self, node, text, value, neutral):
-        """What a lane puts in: its value, or the neutral one where it has none."""
-        if node.test:
-            same(text[0], "choice", f"terms of {node.name}")
-            self._test(node.test, text[1])
-            same(self.term(text[3]), self._value(neutral), f"terms of {node.name}")
-            text = text[2]
-        same(self.term(text), self._value(value), f"terms of {node.name}")
 
 
 def _parts(text, sign):

@@ -13,6 +13,7 @@ from itertools import product
 from tests.support.enumeration.runs import Wrong, as_written, lies_in, verdict  # noqa: F401
 from tests.support.simulator.bulk import BulkMemory, BulkThread
 from tests.support.simulator.grid import BLOCKS, THREADS, TileThread, blocks_of, coordinates
+from tests.support.simulator.look_back import BlockThread
 from tests.support.simulator.rings import RingThread, clusters_of, has_ring, run_roles
 from tests.support.simulator.stores import StoreMemory, StoreThread
 from tests.support.simulator.values import Values
@@ -31,6 +32,7 @@ from tilegen.lowering.program import (
     Function,
     If,
     Let,
+    LookBack,
     Perform,
     VectorCopy,
     VectorDeclare,
@@ -106,7 +108,7 @@ class _Shared(BulkMemory):
         self.stores = StoreMemory()
 
 
-class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread, TileThread):
+class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, StoreThread, TileThread):
     def __init__(self, home, block, thread, shared, epoch, number, terms):
         self.home, self.block, self.thread = home, block, thread
         self.number, self.terms, self.exchanges = number, terms, 0
@@ -141,6 +143,8 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread, 
                     yield self.stop_at(node, (*path, place))
                 case Combine():
                     yield from self.combine(node, (*path, place))
+                case LookBack():
+                    self.look_back(node)
                 case Hold():
                     pass  # it is for the compiler
                 case Perform():
@@ -148,7 +152,7 @@ class _Thread(Values, Lane, WarpgroupLane, BulkThread, RingThread, StoreThread, 
                 case For(kind="tiles"):
                     yield from self.tiles(node, (*path, place))
                 case For(name, extent, inner):  # of scatters all iterations: what data pick is a term like others
-                    for value in range(extent.evaluate(self.env)):
+                    for value in self.iterations(node, extent.evaluate(self.env)):
                         self.env[name] = value
                         yield from self._body(inner, (*path, place, value))
                     self.env.pop(name, None)

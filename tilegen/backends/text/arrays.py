@@ -7,7 +7,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
 from tilegen.lowering.memory import stored_extents
-from tilegen.lowering.program import Launch, VectorCopy, VectorStore
+from tilegen.lowering.program import Launch, LookBack, VectorCopy, VectorStore
 from tilegen.lowering.timelines import STORES, Box
 
 
@@ -43,6 +43,8 @@ def written_by(launch: Launch) -> frozenset[str]:
                 found |= {name for name, _ in writes(node)}
             case VectorStore(target=target) | VectorCopy(target=target):
                 found.add(target.buffer)
+            case LookBack(states=name):
+                found.add(name)
             case Box(line, _, name) if line == STORES:
                 found |= {each.buffer for each in launch.maps if each.name == name}
             case _:

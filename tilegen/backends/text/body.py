@@ -13,6 +13,7 @@ from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import first_place, list_lines, taken_together
+from tilegen.backends.text.look_back import look_back_line, number_line
 from tilegen.backends.text.perform import call_of, hold_lines
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
@@ -31,6 +32,7 @@ from tilegen.lowering.program import (
     If,
     Launch,
     Let,
+    LookBack,
     Perform,
     Spmd,
     VectorCopy,
@@ -114,6 +116,8 @@ class Body:
             case Call(function, arguments):
                 given = [*self._seen.get(function, ()), *map(w.index, arguments)]
                 return [f"{self._name_of_function(function)}({', '.join(given)});"]
+            case LookBack():
+                return [look_back_line(node, self._writer)]
             case Combine():
                 return combine_lines(node, w, self._launch)
             case Perform():
@@ -204,6 +208,8 @@ class Body:
             return lines + self._scatter(loop, name)
         if (stmt := taken_together(loop)) and not self._bit[0]:
             return lines + self._together(loop, stmt)
+        if loop.kind == "handed":
+            return [*lines, number_line(loop, self._writer, self._integer), "", *self.lines(loop.body)]
         # PoCL computes wrong results for some loops that it is told to unroll.
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")

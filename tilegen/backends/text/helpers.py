@@ -82,7 +82,8 @@ def _local_lanes() -> list[Words]:
 _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
     "cuda": {
         **dict.fromkeys(
-            ("sum_of_lanes", "sum_along_lanes", "sum_up_to_lane", "sum_ahead_of_lane"),
+            ("sum_of_lanes", "sum_along_lanes", "sum_up_to_lane", "sum_ahead_of_lane", "sum_of_two",
+             "sum_of_blocks_before"),
             [{"sum": reduce, "value + other": update} for reduce, update in _UPDATES.items()],
         ),
         "argmax_of_lanes": [{"argmax": reduce, "other >": f"other {sign}"} for reduce, sign in _SIGNS.items()],

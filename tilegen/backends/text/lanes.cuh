@@ -40,6 +40,90 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_ahead_of_lane(
     return threadIdx.x == 0 ? value : value + other;
 }
 
+// A number for the block, in the order in which blocks begin. The first word counts them.
+template <typename T> __device__ __forceinline__ int draw_number(T* states)
+{
+    __shared__ int number;
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0)
+        number = (int)atomicAdd(reinterpret_cast<unsigned long long*>(states), 1ull);
+    __syncthreads();
+    return number;
+}
+
+template <typename T> __device__ __forceinline__ T sum_of_two(T value, T other)
+{
+    return value + other;
+}
+
+// A value of 32 bits and what is known of its block, in a word that is written and read at once: 1 means that it is
+// what the block adds, 2 that it is what all up to the block come to.
+template <typename T> __device__ __forceinline__ void publish(unsigned long long* place, unsigned long long known, T value)
+{
+    unsigned bits;
+    memcpy(&bits, &value, 4);
+    *reinterpret_cast<volatile unsigned long long*>(place) = known << 32 | bits;
+}
+
+template <typename T> __device__ __forceinline__ T published(unsigned long long word)
+{
+    const unsigned bits = (unsigned)word;
+    T value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+// The sum of `start` and what the blocks of smaller numbers add, in their order, for a block that adds `total`. The
+// first warp looks back at 32 blocks at a time, until one knows what all up to it come to. Blocks wait for those of
+// smaller numbers alone, which run by then. The last one that needs no other clears the words for the next launch.
+template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long long* memory, int block, int blocks, T start, T total)
+{
+    __shared__ T before;
+    unsigned long long* states = reinterpret_cast<unsigned long long*>(memory);
+    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    if (thread < 32) {
+        T found = start;
+        if (block == 0) {
+            if (thread == 0)
+                publish(&states[2], 2, sum_of_two(start, total));
+        } else {
+            if (thread == 0)
+                publish(&states[2 + block], 1, total);
+            unsigned complete = 0;
+            for (int last = block - 1; complete == 0; last -= 32) {
+                const int other = last - thread;
+                unsigned long long word = 0;
+                do {
+                    if (other >= 0)
+                        word = *reinterpret_cast<volatile unsigned long long*>(&states[2 + other]);
+                } while (__any_sync(0xffffffff, other >= 0 && word >> 32 == 0));
+                complete = __ballot_sync(0xffffffff, other >= 0 && word >> 32 == 2);
+                const int count = complete ? __ffs(complete) : 32;
+                T part = published<T>(word);
+                #pragma unroll
+                for (int step = 1; step < 32; step *= 2) {
+                    const T further = __shfl_down_sync(0xffffffff, part, step);
+                    if (thread + step < count)
+                        part = sum_of_two(further, part);
+                }
+                found = last == block - 1 ? part : sum_of_two(part, found);
+            }
+            if (thread == 0)
+                publish(&states[2 + block], 2, sum_of_two(found, total));
+        }
+        int finished = 0;
+        if (thread == 0) {
+            before = found;
+            __threadfence();
+            finished = (int)atomicAdd(&states[1], 1ull);
+        }
+        if (__shfl_sync(0xffffffff, finished, 0) == blocks - 1)
+            for (int place = thread; place < blocks + 2; place += 32)
+                states[place] = 0;
+    }
+    __syncthreads();
+    return before;
+}
+
 // The argmax over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.
 template <int lanes, typename T, typename I> __device__ __forceinline__ void argmax_of_lanes(T& value, I& index)
 {

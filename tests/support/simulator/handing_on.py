@@ -1,0 +1,94 @@
+"""The words by which blocks hand on a value, with blocks that run in any order, are late or stop for long.
+
+It is the helper of the texts, `sum_of_blocks_before`, written again: each step of a block is one access to memory that
+all blocks share, and a search draws who makes the next one. Only so many blocks run at a time: one begins when another
+has ended, as on a GPU.
+"""
+
+from __future__ import annotations
+
+FAULTS = (
+    "total is told as if it were all",
+    "flag before the value",
+    "order of the grid",
+    "further blocks are left out",
+    "words are not cleared",
+)
+
+
+class Stuck(Exception):
+    """No block that runs can go on."""
+
+
+def blocks_hand_on(totals, resident, pick, fault=None, launches=2):
+    """What each block finds before it, for each of some launches on the same words. Raises Stuck."""
+    count = len(totals)
+    words, results = {"drawn": 0, "ended": 0, **{n: (0, 0) for n in range(count)}}, []
+    for _ in range(launches):
+        found = {}
+        waiting = list(range(count))
+        running = []
+        while waiting or running:
+            while waiting and len(running) < resident:
+                place = waiting.pop(pick(range(len(waiting))))  # the hardware begins blocks in any order
+                running.append(_block(place, totals, words, found, fault))
+            moved = _move(running, words, pick)
+            if not moved:
+                raise Stuck
+        results.append([found[n] for n in range(count)])
+    return results
+
+
+def _move(running, words, pick):
+    """One step of a block that can make one; a block that polls in vain has made none."""
+    order = list(running)
+    while order:
+        block = order.pop(pick(range(len(order))))
+        before = dict(words)
+        try:
+            progress = next(block)
+        except StopIteration:
+            running.remove(block)
+            return True
+        if progress or words != before:
+            return True
+    return False
+
+
+def _block(place, totals, words, found, fault):
+    """A block, a step at a time: each gives whether it has come further."""
+    number = words["drawn"]
+    words["drawn"] += 1
+    if fault == "order of the grid":
+        number = place
+    if number >= len(totals):
+        raise Stuck
+    yield True
+    told = 2 if number == 0 or fault == "total is told as if it were all" else 1
+    if fault == "flag before the value":
+        words[number] = (told, words[number][1])
+        yield True
+    words[number] = (told, totals[number])
+    yield True
+    before, last = 0, number - 1
+    while number:
+        window = range(last, max(-1, last - 4), -1)  # a warp looks back at 32; here at 4
+        while any(words[n][0] == 0 for n in window):
+            yield False
+        seen = [words[n] for n in window]
+        yield True
+        complete = next((n for n, (known, _) in enumerate(seen) if known == 2), None)
+        if fault == "further blocks are left out":
+            complete = 0 if complete is None else complete
+        before = sum(value for _, value in seen[: len(seen) if complete is None else complete + 1]) + before
+        if complete is not None:
+            break
+        last -= 4
+    if number:
+        words[number] = (2, before + totals[number])
+        yield True
+    found[number] = before
+    words["ended"] += 1
+    if words["ended"] == len(totals) and fault != "words are not cleared":
+        words |= {"drawn": 0, "ended": 0, **{n: (0, 0) for n in range(len(totals))}}
+    yield True
