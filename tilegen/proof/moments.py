@@ -107,7 +107,9 @@ def refuse_uncovered(
     """Refused where `wanted` is possible, and with it none of the pieces; `more` are names in it beside those of
     `point`."""
     names = list(dict.fromkeys((*program.kernel.sizes, *point.loops, *more)))
-    found = find_uncovered(program.original.context + wanted, (wanted + piece for piece in pieces), names)
+    question = program.original.context + wanted
+    possible = (wanted + piece for piece in pieces if solvable(question + piece))
+    found = find_uncovered(question, possible, names)
     if found is not None:
         raise Refused(sentence, _words(program, point, found))
 
