@@ -1,7 +1,9 @@
 """Tiles that are dealt to blocks: the law by which each is computed once, the text, the proof, and runs on PoCL."""
 
+import re
 from itertools import product
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tests.support.reader.readback import difference
 from tests.support.simulator.grid import place_of_tile
 from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
+from tilegen.cli.explain_printing import rounds_line
 from tilegen.errors import TilegenError
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -136,3 +139,12 @@ def test_every_net_knows_tiles(tmp_path, name):
 
 def scheduled(tmp_path, text):
     return write(tmp_path, text).schedule("dealt" if "schedule dealt" in text else "s").tree
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [(3152, "3152 in 24 rounds of 132, which run at once: 99.5 % full"), (1, "1 in 1 round of 132, .*: 0.8 % full")],
+)
+def test_explain_counts_rounds(blocks, said):
+    report = SimpleNamespace(blocks=blocks, occupancy=SimpleNamespace(blocks=1))
+    assert re.fullmatch(said, rounds_line(report, 132))

@@ -91,6 +91,7 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
     out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
+    out.print(rounds_line(launch, found.machine.sms), soft_wrap=True)
     for loop in launch.roles:
         for line in role_lines(loop, launch):
             out.print(line, soft_wrap=True)
@@ -213,6 +214,16 @@ def _occupancy(out: Console, launch: LaunchReport) -> None:
     if launch.resources:
         taken = launch.resources
         out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")
+
+
+def rounds_line(launch: LaunchReport, sms: int) -> str:
+    """How often all multiprocessors are filled with blocks, or with tiles that are dealt to as many blocks."""
+    at_once = launch.occupancy.blocks * sms
+    rounds = max(1, -(-launch.blocks // at_once))
+    filled = 100 * launch.blocks / (rounds * at_once)
+    return (
+        f"{launch.blocks} in {rounds} round{'s' * (rounds != 1)} of {at_once}, which run at once: {filled:.1f} % full"
+    )
 
 
 def role_lines(loop: RoleLoop, launch: LaunchReport) -> list[str]:
