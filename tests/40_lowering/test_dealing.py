@@ -1,6 +1,8 @@
 """Tiles that are dealt to blocks: the law by which each is computed once, the text, the proof, and runs on PoCL."""
 
 import re
+from dataclasses import replace
+from importlib.resources import files
 from itertools import product
 from random import Random
 from types import SimpleNamespace
@@ -18,6 +20,8 @@ from tilegen.backends.text import emit
 from tilegen.cli.explain_printing import rounds_line
 from tilegen.errors import TilegenError
 from tilegen.lowering import lower
+from tilegen.lowering.grid import Product
+from tilegen.lowering.program import Barrier, with_lists
 from tilegen.proof import prove
 
 GEMM = """
@@ -148,3 +152,100 @@ def scheduled(tmp_path, text):
 def test_explain_counts_rounds(blocks, said):
     report = SimpleNamespace(blocks=blocks, occupancy=SimpleNamespace(blocks=1))
     assert re.fullmatch(said, rounds_line(report, 132))
+
+
+def functions_of(path):
+    """The functions of a file of C, evaluated as Python: sums, products, quotients of positive integers."""
+    text = files("tilegen.backends.text").joinpath(path).read_text()
+    found = {}
+    for name, inside in re.findall(r"^\w.*?(\w+)\(Tiles all(?:, int tile)?\)\n\{\n(.*?)^\}", text, re.M | re.S):
+        lines = re.sub(r"const int ", "", inside).replace("/", "//").replace(";", "")
+        found[name] = "def f(all, tile=0):\n" + lines
+    return {name: exec(text, space := {}) or space["f"] for name, text in found.items()}
+
+
+@pytest.mark.parametrize("path", ["tiles.cuh", "tiles.cl"])
+def test_the_text_has_the_law(path):
+    law = functions_of(path)
+    assert law.keys() == {"count_tiles", "matrix_of_tile", "row_of_tile", "column_of_tile"}
+    for group, matrices, rows, columns in product((1, 2, 3, 8), (1, 3), range(1, 11), range(1, 6)):
+        tiles = SimpleNamespace(matrices=matrices, rows=rows, columns=columns, group=group)
+        assert law["count_tiles"](tiles) == matrices * rows * columns
+        for tile in range(matrices * rows * columns):
+            found = tuple(law[f"{what}_of_tile"](tiles, tile) for what in ("matrix", "row", "column"))
+            assert found == place_of_tile(tile, (matrices, rows, columns), group)
+
+
+def change_tiles(body, change):
+    """`body` with `change` of each loop over tiles, which gives the nodes in its place."""
+    return tuple(
+        new
+        for node in body
+        for new in (
+            change(node)
+            if getattr(node, "kind", "") == "tiles"
+            else [with_lists(node, lambda inner: change_tiles(inner, change))]
+        )
+    )
+
+
+def first_alone(change):
+    """`change` of the first loop over tiles, which is the consumers' where there are roles."""
+    met = []
+    return lambda node: [node] if met or met.append(node) else change(node)
+
+
+FAULTS = {
+    "a tile never": lambda n: replace(
+        n, grid=(Product((n.grid[0].factors[0] - 1, *n.grid[0].factors[1:])), *n.grid[1:])
+    ),
+    "rows for columns": lambda n: replace(n, coordinates=(n.coordinates[1], n.coordinates[0], *n.coordinates[2:])),
+    "no loop": lambda n: replace(n, body=change_tiles(n.body, lambda node: node.body)),
+    "a loop without its role": lambda n: replace(n, body=change_tiles(n.body, first_alone(lambda node: node.body))),
+    "each tile twice": lambda n: replace(n, body=change_tiles(n.body, lambda node: [node, node])),
+    "one role comes by twice": lambda n: replace(n, body=change_tiles(n.body, first_alone(lambda node: [node, node]))),
+    "a tile in a tile": lambda n: replace(n, body=change_tiles(n.body, lambda node: [replace(node, body=(node,))])),
+    "in two halves": lambda n: replace(
+        n,
+        body=change_tiles(n.body, lambda node: [replace(node, body=node.body[:1]), replace(node, body=node.body[1:])]),
+    ),
+    "some of it ahead": lambda n: replace(
+        n, body=change_tiles(n.body, lambda node: [*node.body[:1], replace(node, body=node.body[1:])])
+    ),
+    "none dealt": lambda n: replace(n, dealt=0),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", ["plain", "ring"])
+def test_faults_are_refused(tmp_path, name, fault):
+    tree = scheduled(tmp_path, NETS[name])
+    launches = tuple(FAULTS[fault](launch) for launch in lower(tree))
+    assert prove(tree.kernel, launches).verdict.startswith("refused")
+
+
+def test_the_end_of_a_tile_is_waited_for(tmp_path):
+    """What the next tile overwrites has a barrier behind it, and without that the proof and two blocks find a race."""
+    tree = scheduled(tmp_path, STAGED)
+    (launch,) = lower(tree)
+    assert prove(tree.kernel, (launch,)).verdict == "proved"
+    wrong = replace(launch, body=change_tiles(launch.body, lambda node: [replace(node, body=node.body[:-1])]))
+    assert isinstance(launch.nodes[0].body[-1], Barrier)
+    assert prove(tree.kernel, (wrong,)).verdict == "refused: races"
+    assert faults((launch,), tree, {"M": 40, "N": 40}) is None
+    assert faults((wrong,), tree, {"M": 40, "N": 40}) == "race"
+
+
+STAGED = """
+kernel turn(X: f32[M, N]) -> Y: f32[N, M]:
+    Y[j, i] = X[i, j]
+
+schedule dealt for turn():
+    tile(i, 8) -> bi, ti
+    tile(j, 8) -> bj, tj
+    order(bi, bj, tj, ti)
+    bind(tj, thread.y)
+    bind(ti, thread.x)
+    deal(bi, bj)
+    cache_shared(X, at=bj)
+"""

@@ -99,7 +99,7 @@ def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:
     count = 0
     for node in body:
         if isinstance(node, For) and node.kind == "tiles":
-            count += 1
+            count += 1 + sum(isinstance(each, For) and each.kind == "tiles" for each in nodes(node.body))
         elif isinstance(node, If):
             outside.append(replace(node, body=(), orelse=()))
             inner = [_collect(each, outside) for each in (node.body, node.orelse)]
