@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import tilegen
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
@@ -165,6 +166,19 @@ def test_an_update_that_is_not_atomic_is_a_race_in_the_simulator():
     text, sizes = CASES["atomic"]
     tree = tree_from(text)
     assert faults(_changed(tree, FAULTS["not atomic"]), tree, sizes) == "race"
+
+
+def test_a_count_has_to_hold_all_hits():
+    text = (
+        "kernel f(X: f32[N], Y: f32[M]) -> at: {0}[CAP, 2], n: {0}[1]:\n"
+        "    at[n[o]] = list[i, j]((i, j) if X[i] < Y[j])\n"
+    )
+    sizes = {"N": 2**16, "M": 2**15, "CAP": 8}
+    versions = tilegen.load(text.format("i32")).kernel().schedule().versions("cuda")
+    assert versions.choose({**sizes, "M": 2**15 - 1}, {})
+    with pytest.raises(tilegen.TilegenError, match="a list of 2147483648 points may have more hits than 'n' can count"):
+        versions.choose(sizes, {})
+    assert tilegen.load(text.format("i64")).kernel().schedule().versions("cuda").choose(sizes, {})
 
 
 def test_lanes_do_not_combine_a_list():

@@ -12,6 +12,7 @@ from tilegen.ir.nodes import Tree
 from tilegen.ir.show import show_fact
 from tilegen.lowering import Launch, fits, lower, unmet
 from tilegen.lowering.bulk_loops import bulk_nests
+from tilegen.lowering.counts import check_counts
 from tilegen.lowering.pitches import pitched_tensors, with_pitches
 from tilegen.poly import Facts
 from tilegen.proof import Proof, demand, prove
@@ -106,8 +107,9 @@ class TextVersions:
             whole: False leaves out those for whole tiles.
 
         Raises:
-            LimitError: sizes that not even integers of 64 bits are enough for.
+            LimitError: sizes that not even integers of 64 bits are enough for, or the count of a list is not.
         """
+        check_counts(self._tree.kernel, sizes)
         for wide in (False, True):
             version = self._choose_vectors(sizes, addresses, wide, whole)
             if fits(self.launches(version), sizes):
