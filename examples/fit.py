@@ -43,20 +43,24 @@ def main() -> None:
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 
-def fit_family(kind: str, lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def fit_family(kind: str, lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The coefficients of each member."""
     times: dict[str, Times] = {}
+    formulas = {"*": ""}
     for each in chooser_of(kind).candidates:
         own = [line for line in lines if line["member"] == each.name]
         if own:
+            formulas[each.name] = each.model.formula
             times[each.name] = [(each.model.parts(line["sizes"]), line["us"]) for line in own]
     start = Coefficients()
     shared = fit([pair for some in times.values() for pair in some], start, start)
     found = {name: fit(some, shared, shared) for name, some in times.items()}
     for name, by in found.items():
         print(f"{kind} {name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
-    rounded = {name: {word: float(f"{value:.3g}") for word, value in asdict(by).items()} for name, by in found.items()}
-    return {"*": {word: float(f"{value:.3g}") for word, value in asdict(shared).items()}, **rounded}
+    return {
+        name: {"formula": formulas[name], **{word: float(f"{value:.3g}") for word, value in asdict(by).items()}}
+        for name, by in {"*": shared, **found}.items()
+    }
 
 
 def error(times: Times, by: Coefficients) -> float:

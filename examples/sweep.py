@@ -2,11 +2,11 @@
 
     python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare]
 
-KIND is one of bf16, f32, softmax, layer_norm, sums, argmax. Each size is log-uniform from 16 to 16384, columns of
-rows from 16 to 2^20; in three fourths of the shapes all are multiples of 16; products have 10^8 multiply-adds at
-least. Both sides run in CUDA graphs, on inputs that no cache holds; ratios are torch's time over ours (of rows: that
-of the faster of torch and torch.compile). Each result is held against torch's. What has been measured stands in the
-file, and is not measured again: where --seconds end it, the same command goes on.
+KIND is one of bf16, f16, bf16_nt, f32, softmax, layer_norm, sums, argmax. Each size is log-uniform from 16 to 16384,
+columns of rows from 16 to 2^20; in three fourths of the shapes all are multiples of 16; products have 10^8 multiply-
+adds at least. Both sides run in CUDA graphs, on inputs that no cache holds; ratios are torch's time over ours (of
+rows: that of the faster of torch and torch.compile). Each result is held against torch's. What has been measured
+stands in the file, and is not measured again: where --seconds end it, the same command goes on.
 
 --prepare judges, proves and compiles what will run, on all cores and without a GPU, for an H100: the times find it on
 the disk (TILEGEN_CACHE_DIR). --members times all members of the family that are not predicted to be four times as slow:
@@ -37,6 +37,8 @@ from tilegen.lab.machine import stock_machine
 # The file, the kernel, the type of the inputs.
 KINDS = {
     "bf16": ("hgemm", "hgemm", "bfloat16"),
+    "f16": ("hgemm", "hgemm_f16", "float16"),
+    "bf16_nt": ("hgemm", "hgemm_nt", "bfloat16"),
     "f32": ("gemm", "gemm", "float32"),
     "softmax": ("rows", "softmax_rows", "float32"),
     "layer_norm": ("rows", "layer_norm_rows", "float32"),
@@ -166,6 +168,7 @@ def of_torch(torch: Any, kind: str) -> dict[str, Any]:
     """The calls of torch by name."""
     norm = torch.nn.functional.layer_norm
     plain = {
+        "bf16_nt": lambda a, b: torch.mm(a, b.T),
         "softmax": lambda x: torch.softmax(x, 1),
         "layer_norm": lambda x, scale, shift: norm(x, scale.shape, scale, shift),
         "sums": lambda x: x.sum(1),

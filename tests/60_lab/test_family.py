@@ -67,9 +67,8 @@ def test_one_order_of_summation_gives_each_row_the_same_bits() -> None:
 
 def test_each_machine_has_the_members_that_it_can_run() -> None:
     kernel = tilegen.load("hgemm").kernel("hgemm")
-    for machine, name in (("a100", "padded"), ("h100", "whole_rows")):
-        chosen = kernel.family(machine).choose(M=4000, N=4000, K=4000).name
-        assert (chosen == "padded") == (name == "padded")
+    assert kernel.family("a100").choose(M=4000, N=4000, K=4000).name in ("overlapped", "padded")
+    assert kernel.family("h100").choose(M=4000, N=4000, K=4000).name not in ("overlapped", "padded")
     with pytest.raises(UsageError, match="no member of the family 'fast' is for M=64 N=64 K=64") as caught:
         kernel.family("t4").choose(M=64, N=64, K=64)
     assert any("needs sm_80" in note for note in caught.value.notes)

@@ -147,16 +147,26 @@ def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dic
 
 
 @cache
-def _all_fitted(arch: str) -> Mapping[str, dict[str, dict[str, float]]]:
+def _all_fitted(arch: str) -> Mapping[str, Mapping[str, Any]]:
     path = files("tilegen") / "lab" / "fitted" / f"{arch}.json"
-    found: dict[str, dict[str, dict[str, dict[str, float]]]] = json.loads(path.read_text()) if path.is_file() else {}
-    return found.get("families", {})
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["families"] if path.is_file() else {}
+    return found
 
 
 def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
-    """The coefficients that measurements on a machine of this architecture have given, by members of a stock family."""
-    found = _all_fitted(machine.arch).get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
-    return {name: Coefficients(**each) for name, each in found.items()}
+    """The coefficients that measurements on a machine of this architecture have given.
+
+    They go by the name of a member, in a stock family that was measured; by the formula of its model, in all of them;
+    "*" has what the members of the family have in common.
+    """
+    there = _all_fitted(machine.arch)
+    own = there.get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
+    by_formula = {each["formula"]: each for members in there.values() for each in members.values()}
+    return {name: _coefficients(each) for name, each in {**by_formula, **own}.items()}
+
+
+def _coefficients(value: Mapping[str, Any]) -> Coefficients:
+    return Coefficients(**{word: each for word, each in value.items() if word != "formula"})
 
 
 def refusal(tree: Tree, machine: Machine) -> str:

@@ -120,9 +120,10 @@ class TunedKernel:
         for name, given in parameters_of(member, schedule):
             # Whether these trees are the kernel the judge is asked of the one that is chosen.
             tree = apply(self.ir, schedule, given, file.defines, file.instructions, accepted=True).tree
+            model = Model(tree, machine)
             made = partial(self.schedule, member.schedule, **given)
-            by = known.get(name) or known.get("*") or Coefficients()
-            whole = (name, member.schedule, given, member.facts, tree, Model(tree, machine), by, made)
+            by = known.get(name) or known.get(model.formula) or known.get("*") or Coefficients()
+            whole = (name, member.schedule, given, member.facts, tree, model, by, made)
             yield Candidate(*whole, refused=refusal(tree, machine))
 
     def _recorded(self, tuned: str | Path, machine: Machine) -> Iterator[Candidate]:
