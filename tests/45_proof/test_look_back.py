@@ -78,7 +78,8 @@ def test_every_thread_of_every_block_is_simulated(sizes):
     ("equation", "dtype"),
     [
         ("y[i] = sum[k < i](x[k])", "f32"),
-        ("y[i] = sum[k < i](x[k])", "i32"),
+        ("y[i] = sum[k >= i](x[k])", "f32"),
+        ("y[i] = max[k > i](x[k])", "i32"),
         ("y[i] = prod[k <= i](x[k])", "f32"),
         ("y[i] = max[k <= i](x[k])", "f32"),
         ("y[i] = min[k < i](x[k])", "i32"),

@@ -72,7 +72,7 @@ class Tiles:
             loops=frame,
             value=Load(total.target, index, total.value.dtype),
             reduced=(ko,),
-            conditions=(Condition((var(frame[-1].name) - var(ko.name)) * (1 if self.prefix.forward else -1) - 1),),
+            conditions=(Condition(var(frame[-1].name) - var(ko.name) - 1),),
         )
 
     def combined(self, ahead: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
@@ -95,8 +95,10 @@ class Tiles:
         return new, substitute(self.prefix.point_at(place), here)
 
     def _place(self, tile: Affine, inside: Affine) -> Affine:
-        """The place in the range; inside of a tile it counts from where the prefixes begin."""
-        return tile * self.size + (inside if self.prefix.forward else self.size - 1 - inside)
+        """The place in the range; tiles, and what is inside of them, are counted from where the prefixes begin."""
+        if self.prefix.forward:
+            return tile * self.size + inside
+        return (self.prefix.extent.ceildiv(self.size) - tile) * self.size - 1 - inside
 
     def _outer(self, frame: tuple[Range, ...]) -> dict[str, Affine]:
         """The outer loops of the prefix in those of a frame."""

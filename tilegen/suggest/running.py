@@ -30,7 +30,7 @@ def _along(nests: Nests) -> Range | None:
 
 
 def running(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """A warp a row, or a thread a row where the tiles of a row come in another order than they are needed."""
+    """A warp a row, or a thread a row where lanes cannot take its tiles."""
     with suppress(TilegenError):
         yield _by_lanes(nests, draft)
         return
