@@ -102,8 +102,6 @@ def test_a_wrong_text_is_seen(old, new, language):
     ("old", "new"),
     [
         ("place < CAP", "place <= CAP"),
-        ("++place", "place += 2"),
-        ("++place", "++hits"),
         ("hits |= 1 <<", "hits |= 2 <<"),
         ("hits |=", "hits ="),
         ("(hits >> v) & 1", "(hits >> v) & 2"),

@@ -1,20 +1,33 @@
-// The first of `count` places in a row behind `next`, for each lane: one update gives those of all lanes of a warp, where
-// these come together.
-__device__ __forceinline__ int take_places(int* next, int count)
+// Places of a list: those from `next` on are for the hits of these lanes of a warp.
+struct Places {
+    unsigned int lanes;
+    int next;
+};
+
+// Places for `count` hits of each lane, by one update for all lanes of a warp where these come together.
+__device__ __forceinline__ Places take_places(int* next, int count)
 {
-    if (__activemask() != 0xffffffff)
-        return atomicAdd(next, count);
     int lane, sum = count, first = 0;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    if (__activemask() != 0xffffffff)
+        return Places{1u << lane, atomicAdd(next, count)};
 #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const int other = __shfl_up_sync(0xffffffff, sum, step);
-        if (lane >= step)
-            sum += other;
-    }
-    if (lane == 31 && sum > 0)
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, step);
+    if (lane == 0 && sum > 0)
         first = atomicAdd(next, sum);
-    return __shfl_sync(0xffffffff, first, 31) + sum - count;
+    return Places{0xffffffff, __shfl_sync(0xffffffff, first, 0)};
+}
+
+// The next place, for each of these lanes that has a hit; -1 for the others.
+__device__ __forceinline__ int next_place(Places& places, int hit)
+{
+    unsigned int ahead;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(ahead));
+    const unsigned int hits = __ballot_sync(places.lanes, hit);
+    const int place = places.next + __popc(hits & ahead);
+    places.next += __popc(hits);
+    return hit ? place : -1;
 }
 
 // One vector load into neighbouring registers.
@@ -64,15 +77,13 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
                     hits |= 1 << v;
             }
 
-            int place = take_places(&count[0], __popc(hits));
+            Places places = take_places(&count[0], __popc(hits));
 
             #pragma unroll
             for (int v = 0; v < 16; ++v) {
-                if ((hits >> v) & 1) {
-                    if (0 <= place && place < N)
-                        Y[place] = X_reg[v];
-                    ++place;
-                }
+                const int place = next_place(places, (hits >> v) & 1);
+                if (0 <= place && place < N)
+                    Y[place] = X_reg[v];
             }
         }
     } else {
@@ -92,17 +103,14 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
                         hits |= 1 << v;
                 }
 
-            int place = take_places(&count[0], __popc(hits));
+            Places places = take_places(&count[0], __popc(hits));
 
             #pragma unroll
-            for (int v = 0; v < 16; ++v)
-                if (b * 4096 + t * 16 + v < N) {
-                    if ((hits >> v) & 1) {
-                        if (0 <= place && place < N)
-                            Y[place] = X_reg[v];
-                        ++place;
-                    }
-                }
+            for (int v = 0; v < 16; ++v) {
+                const int place = next_place(places, (hits >> v) & 1);
+                if (0 <= place && place < N)
+                    Y[place] = X_reg[v];
+            }
         }
     }
 }

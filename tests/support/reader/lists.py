@@ -27,15 +27,17 @@ class Lists:
                 pass
             case text:
                 raise Mismatch(f"hits of {stmt.name}: {text}")
-        for doing, loop in (("find", first), ("store", second)):
-            self.bit = doing, loop.name
-            self._for(node, [loop], False)
-        self.bit = "", ""
-        same((found.words, found.name), (self.integer, "place"), f"first place of {stmt.name}")
-        adds, bits = ("atomicAdd", "__popc") if self.cuda else ("atomic_add", "popcount")
         threads = {name for name, _, _ in self.launch.coordinates}
-        if self.cuda and threads.isdisjoint(name for i in stmt.target.index for name in i.names()):
-            adds = "take_places"
+        lanes = self.cuda and threads.isdisjoint(name for i in stmt.target.index for name in i.names())
+        self.bit = "find", first.name
+        self._for(node, [first], False)
+        self.bit = "store by lanes" if lanes else "store", second.name
+        self._for(replace(node, body=(stmt,)), [second], False)
+        self.bit = "", ""
+        declared = (("Places",), "places") if lanes else (self.integer, "place")
+        same((found.words, found.name), declared, f"first place of {stmt.name}")
+        adds, bits = ("atomicAdd", "__popc") if self.cuda else ("atomic_add", "popcount")
+        adds = "take_places" if lanes else adds
         match found.start:
             case ("call", word, (), (("&", count), ("call", number, (), (("name", "hits"),)))):
                 same((word, number), (adds, bits), f"first place of {stmt.name}")
@@ -64,6 +66,14 @@ class Lists:
             *named, text = text.body
             for each in named:
                 self.scope[each.name] = self.term(each.start)
+        if self.bit[0] == "store by lanes":
+            bit = ("&", (">>", ("name", "hits"), ("name", self.bit[1])), ("number", 1))
+            next_one = ("call", "next_place", (), (("name", "places"), bit))
+            same((text.words, text.name, text.start), (("const", *self.integer), "place", next_one), f"place of {what}")
+            kept = texts.pop(0)
+            self._kept(node, kept.test, kept.body, what)
+            self.scope = outer
+            return
         if self.bit[0]:
             self._bits(node, text, what)
             self.scope = outer

@@ -12,7 +12,7 @@ from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
-from tilegen.backends.text.lists import first_place, list_lines, taken_together
+from tilegen.backends.text.lists import by_lanes, list_lines, take_line, taken_together
 from tilegen.backends.text.look_back import look_back_line, number_line
 from tilegen.backends.text.perform import call_of, hold_lines
 from tilegen.backends.text.shared import named_parts
@@ -221,9 +221,12 @@ class Body:
 
     def _together(self, loop: For, stmt: Stmt) -> list[str]:
         """The loop twice: it finds hits, and when they have their places it stores them."""
-        found, stored = (self._lines_of_bits(loop, doing) for doing in ("find", "store"))
-        place = first_place(stmt, self._writer, {name for name, _, _ in self._launch.coordinates})
-        return ["{", "int hits = 0;", "", *found, "", f"{self._integer} place = {place};", "", *stored, "}"]
+        lanes = by_lanes(stmt, self._writer, {name for name, _, _ in self._launch.coordinates})
+        found = self._lines_of_bits(loop, "find")
+        # A hit has met all tests; without them, all lanes come by.
+        stored = self._lines_of_bits(replace(loop, body=(stmt,)), "store by lanes" if lanes else "store")
+        take = take_line(stmt, self._writer, self._integer, lanes)
+        return ["{", "int hits = 0;", "", *found, "", take, "", *stored, "}"]
 
     def _lines_of_bits(self, loop: For, doing: str) -> list[str]:
         self._bit = doing, self._writer.names[loop.name]

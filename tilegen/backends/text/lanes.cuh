@@ -162,21 +162,34 @@ __device__ __forceinline__ void atomic_add_float4(float* place, float4 terms)
 #endif
 }
 
-// The first of `count` places in a row behind `next`, for each lane: one update gives those of all lanes of a warp, where
-// these come together.
-__device__ __forceinline__ int take_places(int* next, int count)
+// Places of a list: those from `next` on are for the hits of these lanes of a warp.
+struct Places {
+    unsigned int lanes;
+    int next;
+};
+
+// Places for `count` hits of each lane, by one update for all lanes of a warp where these come together.
+__device__ __forceinline__ Places take_places(int* next, int count)
 {
-    if (__activemask() != 0xffffffff)
-        return atomicAdd(next, count);
     int lane, sum = count, first = 0;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    if (__activemask() != 0xffffffff)
+        return Places{1u << lane, atomicAdd(next, count)};
 #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const int other = __shfl_up_sync(0xffffffff, sum, step);
-        if (lane >= step)
-            sum += other;
-    }
-    if (lane == 31 && sum > 0)
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffff, sum, step);
+    if (lane == 0 && sum > 0)
         first = atomicAdd(next, sum);
-    return __shfl_sync(0xffffffff, first, 31) + sum - count;
+    return Places{0xffffffff, __shfl_sync(0xffffffff, first, 0)};
+}
+
+// The next place, for each of these lanes that has a hit; -1 for the others.
+__device__ __forceinline__ int next_place(Places& places, int hit)
+{
+    unsigned int ahead;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(ahead));
+    const unsigned int hits = __ballot_sync(places.lanes, hit);
+    const int place = places.next + __popc(hits & ahead);
+    places.next += __popc(hits);
+    return hit ? place : -1;
 }

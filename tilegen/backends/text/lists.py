@@ -27,18 +27,24 @@ def taken_together(loop: For) -> Stmt | None:
     return stmt if stmt.hits and stmt.hits.together and counts_all and takes_together(loop.extent) else None
 
 
-def first_place(stmt: Stmt, writer: Writer, coordinates: Set[str]) -> str:
-    """Where the count has come to, which goes on by the number of `hits`."""
-    count = f"&{writer.element(stmt.target.buffer, stmt.target.index)}"
-    if writer.dialect is not CUDA:
-        return f"atomic_add({count}, popcount(hits))"
+def by_lanes(stmt: Stmt, writer: Writer, coordinates: Set[str]) -> bool:
+    """True if the lanes of a warp take their places together: all of them add to one count."""
     alike = coordinates.isdisjoint(name for i in stmt.target.index for name in i.names())
-    return f"{'take_places' if alike else 'atomicAdd'}({count}, __popc(hits))"
+    return alike and writer.dialect is CUDA
+
+
+def take_line(stmt: Stmt, writer: Writer, integer: str, lanes: bool) -> str:
+    """The line in which the count goes on by the number of `hits`."""
+    count = f"&{writer.element(stmt.target.buffer, stmt.target.index)}"
+    if lanes:
+        return f"Places places = take_places({count}, __popc(hits));"
+    take = f"atomicAdd({count}, __popc(hits))" if writer.dialect is CUDA else f"atomic_add({count}, popcount(hits))"
+    return f"{integer} place = {take};"
 
 
 def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[str, str]) -> list[str]:
     """The lines of a list's statement; `integer` is the type of offsets. `bit` is of a loop that takes places together:
-    whether it finds hits or stores them, and its name."""
+    whether it finds hits or stores them, by lanes together or not, and its name."""
     if bit[0] == "find":
         return under_head(f"if ({writer.value(stmt.value, -1)})", [f"hits |= 1 << {bit[1]};"], braces=False)
     inside = replace(writer, names={**writer.names, _PLACE: "place"})
@@ -51,6 +57,8 @@ def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[
         stores.append(f"{inside.element(access.buffer, access.index)} = {inside.store_value(item, access)};")
     test = f"if (0 <= place && place < {writer.index(hits.capacity, 5)})"
     kept = under_head(test, stores, braces=len(stores) > 1)
+    if bit[0] == "store by lanes":
+        return [f"const {integer} place = next_place(places, (hits >> {bit[1]}) & 1);", *kept]
     if bit[0]:
         return [f"if ((hits >> {bit[1]}) & 1) {{", *kept, "++place;", "}"]
     return [f"if ({writer.value(stmt.value, -1)}) {{", f"const {integer} place = {place};", *kept, "}"]
