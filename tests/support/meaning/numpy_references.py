@@ -165,6 +165,10 @@ def row_argmax(i: Inputs) -> dict[str, Any]:
 # -- points
 
 
+def histogram(i: Inputs) -> dict[str, Any]:
+    return {"h": [np.sum(i["x"] == b) for b in range(60)]}
+
+
 def nbody(i: Inputs) -> dict[str, Any]:
     total = forces(i["P"], i["mass"], 1e-4)
     return {"ax": total[:, 0], "ay": total[:, 1], "az": total[:, 2]}
@@ -232,6 +236,8 @@ VOLUME = sizes(
 )
 BATCH = sizes("N C H W", (2, 3, 4, 5), (1, 1, 1, 1), (3, 1, 7, 2))
 STRIDE_2 = {"stride": 2, "dilation": 2, "pad": 2}
+
+HISTOGRAMS = ("histogram", "histogram_bytes")
 
 CASES = [
     Case("examples/gemm", "gemm", MNK, product),
@@ -378,6 +384,7 @@ CASES = [
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
     Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
+    *(Case(f"schedules/{name}", name, VECTOR, histogram, attributes={"B": 60}) for name in HISTOGRAMS),
     Case("schedules/total", "total", VECTOR, lambda i: {"y": [i["x"].sum()]}),
     Case("schedules/transpose", "transpose", MN, lambda i: {"Y": i["X"].T}),
     Case("schedules/vector_add", "vector_add", VECTOR, lambda i: {"C": i["A"] + i["B"]}),
