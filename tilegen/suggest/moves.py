@@ -53,6 +53,18 @@ def keep_inside(draft: Draft, nests: Nests, at: str) -> Draft:
     return draft
 
 
+def keep_results(nests: Nests, draft: Draft, at: str, vector: int) -> Draft:
+    """The sums of the first equation, and what follows them, in registers; they leave as vectors."""
+    sums, *behind = [equation.target for equation in nests.equations]
+    if not behind:
+        return draft.steps(f"cache_register({sums}, at={at}, vector={vector})")
+    draft = keep_inside(draft.steps(f"cache_register({sums}, at={at})"), nests, at)
+    for target in behind:
+        if target not in nests.inside:
+            draft = draft.maybe(f"cache_register({target}, at={at}, vector={vector})")
+    return draft
+
+
 def bind_blocks(draft: Draft, names: Iterable[str]) -> Draft:
     """All of these loops along x, where a grid may have 2^31 blocks; the last one varies fastest."""
     return draft.steps(*(f"bind({name}, block.x)" for name in names))

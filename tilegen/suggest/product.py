@@ -14,7 +14,7 @@ from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Cast, Expr, Load, Op
 from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_results
 from tilegen.suggest.nests import Axis, Nests, storage_order
 
 SHORT = 8  # terms of a sum for which no tiles are worth their while
@@ -170,7 +170,8 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
         f"order({', '.join([*others, bi, bj, *outer, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
         f"warp_threads({wi}, {wj}, {li}, {lj}) -> {lane}",
     )
-    draft = _keep_results(nests, bind_blocks(draft, [*others, bi, bj]), bj)
+    draft = bind_blocks(draft, [*others, bi, bj]).say("The sums stay in registers, and leave as vectors.")
+    draft = keep_results(nests, draft, bj, 4)
     draft = draft.say(
         "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
     )
@@ -182,19 +183,6 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
     whole = [] if nests.equations[0].conditions else [ahead]  # a tile that has no terms is left out
     return draft.first(*whole, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
-
-
-def _keep_results(nests: Nests, draft: Draft, at: str) -> Draft:
-    """The sums, and what follows them, in registers."""
-    draft = draft.say("The sums stay in registers, and leave as vectors.")
-    sums, *behind = [equation.target for equation in nests.equations]
-    if not behind:
-        return draft.steps(f"cache_register({sums}, at={at}, vector=4)")
-    draft = keep_inside(draft.steps(f"cache_register({sums}, at={at})"), nests, at)
-    for target in behind:
-        if target not in nests.inside:
-            draft = draft.maybe(f"cache_register({target}, at={at}, vector=4)")
-    return draft
 
 
 def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str) -> Draft:

@@ -7,7 +7,7 @@ from math import prod
 from tilegen.errors import StepError
 from tilegen.lab.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, keep_results
 from tilegen.suggest.nests import Nests
 from tilegen.suggest.product import Form
 
@@ -114,12 +114,5 @@ def _keep_results(nests: Nests, draft: Draft, loops: tuple[str, str, str, str], 
 
 def keep_fragments(nests: Nests, draft: Draft, at: str) -> Draft:
     """The sums as fragments, and what follows them."""
-    sums, *behind = [equation.target for equation in nests.equations]
     draft = draft.say("The sums stay in the registers of the warp, and leave by two neighbours.")
-    if not behind:
-        return draft.steps(f"cache_register({sums}, at={at}, vector=2)")
-    draft = keep_inside(draft.steps(f"cache_register({sums}, at={at})"), nests, at)
-    for target in behind:
-        if target not in nests.inside:
-            draft = draft.steps(f"cache_register({target}, at={at}, vector=2)")
-    return draft
+    return keep_results(nests, draft, at, 2)
