@@ -27,7 +27,7 @@ pow rint round rsqrt select sin sinh sqrt tan tanh
 acosf asinf atanf atan2f ceilf cosf coshf erff expf exp2f expm1f fabsf floorf fmaf fmaxf fminf log1pf logf log2f powf
 rintf roundf rsqrtf sinf sinhf sqrtf tanf tanhf
 atomicAdd atomicMax atomicMin atomic_add atomic_max atomic_min barrier vload_half vstore_half
-shared full candidate index place places hits Places take_places next_place any all
+shared full candidate index place places hits Places take_places next_place popcount any all
 Tiles count_tiles row_of_tile column_of_tile matrix_of_tile
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
 load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 power_of_two tf32_fragment odd_float half_of_double
@@ -67,7 +67,7 @@ fdim fdivide finite fmod fprintf fputc fputs fract free frexp fwrite getc getcha
 isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnormal isnotequal isordered isunordered j0
 j1 jn kernel_exec labs ldexp ldiv length lgamma lgamma_r llabs llmax llmin llrint llround log10 logb longjmp
 lrint lround mad mad24 mad_hi mad_sat main malloc maxmag mem_fence memchr memcmp memcpy memmove memset minmag mix modf
-move mul24 mul_hi nan nearbyint nextafter nexttoward norm norm3d norm4d normalize normcdf normcdfinv perror popcount
+move mul24 mul_hi nan nearbyint nextafter nexttoward norm norm3d norm4d normalize normcdf normcdfinv perror
 pown powi powr prefetch printf putc putchar puts qsort radians rand rcbrt read_mem_fence realloc remainder remquo
 rhadd rhypot rnorm rnorm3d rnorm4d rootn rotate saturate scalbln scalbn scanf setjmp shuffle shuffle2 sign signbit
 signal sincos sincospi sinpi smoothstep snprintf sprintf srand sscanf step strcat strchr strcmp strcpy strlen strncat
