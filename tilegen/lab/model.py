@@ -121,17 +121,19 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     for loops, stmt in every:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
         compute.append(f"{_product(inner)}*{_microseconds(inner, stmt, machine)!r}")
-        waits = False
+        waits, each = False, "1"
         for store, accesses in ((False, reads(stmt)), (True, writes(stmt))):
             for name, index in accesses:
                 if name in buffers and buffers[name].space == "global":
                     bytes_ = DTYPE_BYTES[buffers[name].dtype]
+                    single = _single(inner, buffers[name])
                     moved.setdefault((name, store), []).append(f"{_product(_moving(inner, index))}*{bytes_}")
                     waits |= not store
+                    each = each if store else single
         if waits:
             serial = [loop for loop in inner if loop.kind in _SERIAL]
             ahead = max([1, *(loop.stages - 1 for loop in inner)])
-            rounds.append(f"{_product(serial)}/{ahead}")
+            rounds.append(f"{_product(serial)}*{each}/{ahead}")
     grid = _product(blocks)
     sums = [
         " + ".join(["0", *(text for (_, s), texts in moved.items() if s is store for text in texts)])
@@ -148,6 +150,12 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
         " + ".join(["0", *memory]),
     )
     return ", ".join(parts)
+
+
+def _single(loops: Sequence[Loop], buffer: Buffer) -> str:
+    """How many accesses a vector takes: as many as it has elements where the rows of the buffer are not aligned."""
+    width = next((loop.extent.const for loop in loops if loop.kind == "vector"), 1)
+    return f"(1 if ({text_of(buffer.shape[buffer.order[-1]])}) % {width} == 0 else {width})" if width > 1 else "1"
 
 
 def _moving(loops: Sequence[Loop], index: Sequence[Affine]) -> list[Loop]:
