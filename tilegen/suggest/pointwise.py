@@ -77,7 +77,7 @@ def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], wid
         draft = draft.steps(f"tile({fast}, {x}) -> {block}, {thread}", f"tile({slow[-1]}, {y}) -> {block2}, {thread2}")
         blocks, threads = [*slow[:-1], block2, block], [thread2, thread]
     else:
-        draft, size = draft.number("T", along, {128, 256, 512, 1024} if along >= THREADS else ())
+        draft, size = draft.number("T", along, {64, 128, 256, 512, along} if along >= THREADS else ())
         draft = draft.say(f"{why}.").steps(f"tile({fast}, {size}) -> {block}, {thread}")
         blocks, threads = [*slow, block], [thread]
     if len(blocks) + len(threads) > 2 or inner:
