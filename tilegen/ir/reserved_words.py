@@ -54,7 +54,7 @@ _EVERYWHERE_PATTERN = re.compile(
     r"|(int|u?char|(un)?signed_char|long|long_long)_of_(float|double)"
     r"|v(load|store)\d+|(sum|prod|max|min|argmax|argmin)_(of|along|up_to|ahead_of)_\w*lanes?"
     r"|(sum|prod|max|min)_of_(two|blocks_before)|atomic_add_(float|double)\d*"
-    r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id"
+    r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id|get_num_groups"
 )
 
 # Functions of the languages and of the C library that no text calls: they matter to entry points alone, which
