@@ -134,7 +134,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Member:
-    """`ping_pong(GY in {16, 33}, GX=4) where K % 8 == 0`: a schedule, and the sizes that it is for.
+    """`ping_pong(GROUP in {8, 16}) where K % 8 == 0`: a schedule, and the sizes that it is for.
 
     Attributes:
         parameters: values for parameters of the schedule, the first one as the default of each.

@@ -44,6 +44,12 @@ def _check_nest(launch: Node, tiles: dict[str, Loop]) -> None:
             f"'{inner}' is dealt, and not all of its launch is inside of it",
             way="leave the rest in a launch of its own",
         )
+    handed = next((loop for loop in loops(launch) if loop.handed), None)
+    if handed is not None:
+        raise NoForm(
+            f"blocks along '{handed.name}' wait for one another, and those that wait may hold the tiles of others",
+            way="do not deal them: they take numbers in the order in which they begin",
+        )
     shared = next((loop for loop in loops(launch) if loop.multicast in tiles or loop.turns in tiles), None)
     if shared is not None:
         name = shared.multicast or shared.turns

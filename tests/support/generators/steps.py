@@ -12,7 +12,7 @@ WORDS = (
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve"]
     + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch", "scan", "split_scan"]
-    + ["look_back"]
+    + ["look_back", "deal", "deal"]
 )  # fmt: skip
 
 
@@ -24,9 +24,8 @@ def random_step(pick, tree, number: int) -> str:
     """One step, well formed or not, legal or not, on the loops and buffers that there are."""
     names = loop_names(tree)
     buffers = [b.name for b in tree.buffers]
-    loop = pick(names)
+    loop, word = pick(names), pick(WORDS)
     a, b = f"a{number}", f"b{number}"
-    word = pick(WORDS)
     match word:
         case "tile":
             return f"tile({loop}, {pick([1, 2, 3, 4, 5, 8])}) -> {a}, {b}"
@@ -41,8 +40,9 @@ def random_step(pick, tree, number: int) -> str:
             return pick([f"order({', '.join(some)})", f"order({some[0]}, ..., {some[1]})"])
         case "bind":
             return f"bind({loop}, {pick([*BLOCK_KINDS[:2], *THREAD_KINDS, *THREAD_KINDS])})"
-        case "fuse" | "roles":
-            return f"{word}({', '.join(_some(pick, names, 2, 2))}) -> {a}"
+        case "fuse" | "roles" | "deal":
+            end = f", group={pick([1, 2, 8])})" if word == "deal" else f") -> {a}"
+            return f"{word}({', '.join(_some(pick, names, 2, 2))}{end}"
         case "collapse" | "serpentine":
             return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word == "collapse" else "")
         case "rename":
