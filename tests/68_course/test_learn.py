@@ -28,7 +28,7 @@ FILES = {
 }
 # name of the text -> the command
 COMMANDS = {
-    "no_chapter": "learn 10",
+    "no_chapter": "learn 99",
     "no_number": "learn tiles",
     "not_fast_enough": "learn 1 start.tg --device cpu",
     "one_cache": "learn 1 one_cache.tg --device cpu",

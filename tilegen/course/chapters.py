@@ -70,11 +70,10 @@ def split_parts(text: str) -> tuple[Part, ...]:
 def chapters() -> tuple[Chapter, ...]:
     """All chapters, in their order."""
     folder = data_folder("examples") / "course"
-    names = sorted(each.name for each in folder.iterdir() if re.fullmatch(r"\d_\w+\.md", each.name))
+    names = [each.name for each in folder.iterdir() if re.fullmatch(r"\d+_\w+\.md", each.name)]
     demands = tomllib.loads((folder / "puzzles.toml").read_text(encoding="utf-8"))
-    return tuple(
-        _chapter(name.removesuffix(".md"), (folder / name).read_text(encoding="utf-8"), demands) for name in names
-    )
+    found = [_chapter(name.removesuffix(".md"), (folder / name).read_text(encoding="utf-8"), demands) for name in names]
+    return tuple(sorted(found, key=lambda each: each.number))
 
 
 def find_chapter(number: int) -> Chapter:
@@ -89,9 +88,9 @@ def find_chapter(number: int) -> Chapter:
 def _chapter(name: str, text: str, demands: dict[str, dict[str, object]]) -> Chapter:
     title, idea = text.split("\n\n")[:2]
     starts = [part.text for part in split_parts(_behind(text)) if part.file]
-    key, number = name.partition("_")[2], int(name[0])
+    number, _, key = name.partition("_")
     puzzle = Puzzle.of(f"puzzle{number}", starts[0], demands[key])
-    return Chapter(number, name, re.sub(r"# \d\. ", "", title), " ".join(idea.split()), text, puzzle)
+    return Chapter(int(number), name, re.sub(r"# \d+\. ", "", title), " ".join(idea.split()), text, puzzle)
 
 
 def _behind(text: str) -> str:

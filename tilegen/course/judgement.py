@@ -81,9 +81,10 @@ def judge(puzzle: Puzzle, scheduled: api.Scheduled, engine: Engine) -> Judgement
 
 def _check_kernel(puzzle: Puzzle, scheduled: api.Scheduled) -> None:
     if scheduled.core.kernel != puzzle.kernel:
+        number = puzzle.name.removeprefix("puzzle")
         raise UsageError(
             f"kernel '{scheduled.kernel.name}' is not the one of the puzzle",
-            notes=(f"tilegen learn {puzzle.name[-1]} --start FILE.tg writes that; only its schedule may change",),
+            notes=(f"tilegen learn {number} --start FILE.tg writes that; only its schedule may change",),
         )
 
 
