@@ -52,6 +52,30 @@ def test_windows_are_cut_at_both_ends_of_the_tensor(count):
     assert bytes_of("X", WINDOWS, {"N": count}) == pytest.approx(4 * 10 * count / 8 * (terms - 2) / terms, rel=1e-5)
 
 
+LATER = """\
+kernel sums(X: f32[N], h: f32[K]) -> Y: f32[N]:
+    Y[i] = sum[k](max(X[i + k] else 0, h[k]))
+
+schedule tiles for sums():
+    tile(i, 256) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+    cache_register(Y, at=t)
+
+schedule eight extends tiles:
+    tile(k, 8) -> k, ku
+    unroll(ku)
+"""
+
+
+@pytest.mark.parametrize(("schedule", "share"), [("tiles", 1), ("eight", 2 / 8)])
+def test_a_test_of_a_border_is_counted_in_each_iteration_that_makes_it(schedule, share):
+    """A read with a fallback is one; eight iterations without are behind two, of the sum and of the read."""
+    sizes = {"N": 2048, "K": 4096}
+    (report,) = explain_tree(tilegen.load(LATER).schedule(schedule).tree, sizes, H200, compiled=False)
+    assert report.work.tests == share * sizes["N"] * sizes["K"]
+
+
 # Schedules on an H200 with microseconds of examples/results.md: those that come nearest to what it predicts.
 MEASURED = [
     ("hgemm", "few_rows", {}, {}, {"M": 128, "N": 8192, "K": 8192}, 37.5),

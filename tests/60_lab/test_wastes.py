@@ -46,6 +46,18 @@ schedule s for twice():
     compute_at(W, at=b)
     cache_shared(W, at=b)
 """
+PAIRS = """
+kernel pairs(x: f32[N]) -> y: f32[N]:
+    y[i] = sum[j](max(x[i] - x[j], 0))
+
+schedule s for pairs():
+    reassociate(y)
+    tile(i, 8) -> b, w
+    tile(j, 32) -> jo, jl
+    order(b, w, jl, jo)
+    reduce_warp(y, w, jl) -> part
+    bind_warps(b, w, jl)
+"""
 # a text, or a stock file -> the schedule, what is wasted, the remedy
 WASTES = {
     "unbound": (MAP, None, "more runs on one thread", "bind(i, block.y), tile(j, 128) -> j_b, j_t, bind(j_b, block.x)"),
@@ -54,6 +66,7 @@ WASTES = {
     "sum": (SUM, "s", "'y' is read and written for each term", "cache_register(y, at=t)"),
     "reuse": ("gemm", "naive", "a block reads A and B several times", "cache_shared(A, at=ko), cache_shared(B, at=ko)"),
     "loads": ("gemm", "tiled", "2 loads for 1 multiply-adds in 'ki'", "coarsen(ti, 4) -> ti, ti_w, coarsen(tj, 4)"),
+    "tests": (PAIRS, "s", "each iteration of 'jo' tests a border", "tile(jo, 8) -> jo, jo_u, unroll(jo_u)"),
     "banks": ("transpose", "tiled", "bank conflicts in X.shared, 32 turns for each", "pad(X.shared, 1)"),
 }
 

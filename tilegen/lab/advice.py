@@ -15,7 +15,9 @@ from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lab.explain import LaunchReport, Progress, explain_tree
 from tilegen.lab.machine import Machine
 from tilegen.lab.remarks import runs_alone, tiles_of_one_thread
-from tilegen.lowering import lower
+from tilegen.lab.sites import program_of
+from tilegen.lab.trips import with_mean_trips
+from tilegen.lowering import Launch, lower
 from tilegen.schedule import Derivation
 
 _WORTH = 0.99  # of the time: what leaves more of it is no remedy
@@ -90,7 +92,7 @@ def advise(
     found: dict[str, Advice] = {}
     with suppress(TilegenError):
         launches = explain_tree(derivation.tree, sizes, machine, compiled=False)
-        before, tried = _milliseconds(launches), [*_remedies(derivation, launches)]
+        before, tried = _milliseconds(launches), [*_remedies(derivation, launches, sizes)]
         slowest = max(launches, key=lambda launch: launch.prediction.milliseconds)
         if again and slowest.blocks < machine.sms:
             waste = f"few blocks: {slowest.blocks} on {machine.sms} multiprocessors"
@@ -121,13 +123,14 @@ def _milliseconds(launches: Iterable[LaunchReport]) -> float:
     return sum(launch.prediction.milliseconds for launch in launches)
 
 
-def _remedies(derivation: Derivation, launches: Sequence[LaunchReport]) -> Iterator[_Remedy]:
+def _remedies(derivation: Derivation, launches: Sequence[LaunchReport], sizes: Mapping[str, int]) -> Iterator[_Remedy]:
     tree = derivation.tree
-    for launch, node in zip(lower(tree), tree.body, strict=True):
+    for launch, node, report in zip(lower(tree), tree.body, launches, strict=True):
         for waste, steps in tiles_of_one_thread(launch):
             yield _Remedy(waste, steps)
         if runs_alone(launch.distributed) and isinstance(node, Loop):
             yield from _bind_loops(node, f"{launch.name} runs on one thread")
+        yield from _test_once(launch, report, sizes)
     yield from _turn_axes(launches)
     yield from _coarsen(derivation, launches)
     for path, stmt in leaves(tree.body):
@@ -152,6 +155,19 @@ def _bind_loops(node: Loop, waste: str) -> Iterator[_Remedy]:
         outer = [f"bind({o.name}, {kind})" for o, kind in zip(chain[:at][::-1], BLOCK_KINDS[1:], strict=False)]
         steps = (f"tile({name}, {_THREADS}) -> {stem}_b, {stem}_t", f"bind({stem}_b, block.x)")
         yield _Remedy(waste, (*outer[::-1], *steps, f"bind({stem}_t, thread.x)"))
+
+
+def _test_once(launch: Launch, report: LaunchReport, sizes: Mapping[str, int]) -> Iterator[_Remedy]:
+    """Several iterations together where each tests a border: one test says of all of them that they lie inside."""
+    work = report.work
+    if report.prediction.limit != "issue slots" or work.tests < (1 - _WORTH) * (work.fused + work.plain + work.special):
+        return
+    for loop in dict.fromkeys(around[-1] for around in program_of(with_mean_trips(launch, sizes)).borders):
+        name, inner = loop.name, f"{loop.name.replace('.', '_')}_u"
+        for factor in (4, 8):
+            if loop.extent.evaluate(sizes) > factor:
+                waste = f"each iteration of '{name}' tests a border, and most lie inside"
+                yield _Remedy(waste, (f"tile({name}, {factor}) -> {name}, {inner}", f"unroll({inner})"))
 
 
 def _smaller_tiles(

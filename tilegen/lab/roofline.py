@@ -44,7 +44,8 @@ def predict(
 
     Args:
         compulsory: bytes of the elements that the launch has to read or write, each counted once.
-        hot: the machine code of its innermost loop; without it, only computing and memory instructions are counted.
+        hot: the machine code of its innermost loop; without it, computing and memory instructions are counted, and
+            tests of borders.
     """
     warps = ceil(shape.threads / WARP)
     lanes = warps * WARP / shape.threads  # the idle lanes of the last warp take part in everything
@@ -54,7 +55,7 @@ def predict(
     described = {c.name for c in work.computing}  # they read by themselves
     requests = sum(t.requests for t in moved if t.site.by not in described)
     by_warps = sum(c.runs * c.warps for c in work.computing)
-    slots = (work.fused + work.plain + work.special) * lanes / WARP + requests + by_warps
+    slots = (work.fused + work.plain + work.special + work.tests) * lanes / WARP + requests + by_warps
     if hot and hot.what != "kernel" and hot.mix.get("tensor") and by_warps:
         slots = by_warps / hot.mix["tensor"] * hot.count
     elif hot and hot.what != "kernel" and hot.mix.get("multiply-add") and work.fused:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.choices import tests_behind_else
+from tilegen.ir.choices import tests_behind_else, tests_of
 from tilegen.ir.instructions import ROW_BYTES, Instruction, SharedRows
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Expr, Index, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Expr, Index, Load, Op, Stmt
 from tilegen.ir.show import show_expr
-from tilegen.ir.walk import gathers, loads, substitute
+from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.described import matrix_rows
 from tilegen.lab.gathers import names_in
 from tilegen.lab.repeated import relevant_loops
@@ -107,13 +107,18 @@ class WarpWork:
 
 @dataclass(frozen=True)
 class ThreadProgram:
-    """The accesses and statements of a thread in a block that no border cuts."""
+    """The accesses and statements of a thread in a block that no border cuts.
+
+    `barriers` and `borders` are the loops around each barrier, and around each test of a border that all threads make
+    anew in every iteration of the innermost one, where sizes tell how many there are, and none waits for others in it.
+    """
 
     launch: Launch
     sites: tuple[Site, ...]
     work: tuple[Work, ...]
     warp_work: tuple[WarpWork, ...]
     barriers: tuple[tuple[For, ...], ...]
+    borders: tuple[tuple[For, ...], ...]
 
 
 def program_of(launch: Launch) -> ThreadProgram:
@@ -135,7 +140,10 @@ def program_of(launch: Launch) -> ThreadProgram:
         )
         kept.setdefault(key, site)
     sites = _drop_covered_loads(tuple(kept.values()))
-    return ThreadProgram(launch, sites, tuple(found.work), tuple(found.warp_work), tuple(found.barriers))
+    waiting = {loop for around in found.barriers for loop in _ids(around)}
+    borders = tuple(around for around in found.borders if id(around[-1]) not in waiting)
+    listed = (tuple(found.work), tuple(found.warp_work), tuple(found.barriers))
+    return ThreadProgram(launch, sites, *listed, borders)
 
 
 def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:
@@ -209,6 +217,7 @@ class _Collector:
         self.work: list[Work] = []
         self.warp_work: list[WarpWork] = []
         self.barriers: list[tuple[For, ...]] = []
+        self.borders: list[tuple[For, ...]] = []
         self.of_blocks: tuple[Condition, ...] = ()
         self.picked: dict[str, Expr] = {}  # the iteration that data pick of each loop around
 
@@ -231,6 +240,7 @@ class _Collector:
                 self.role(tests_behind_else(node.test), node.orelse, loops, tests)
             case If(test=test, body=body, orelse=orelse):
                 telling = tuple(c for c in test if self.tells_threads_apart(c))
+                self.border((c.value for c in test), loops, tests)
                 self.list(body, loops, tests + telling)
                 if telling and len(telling) == len(test):
                     self.list(orelse, loops, tests + tests_behind_else(test))
@@ -267,6 +277,11 @@ class _Collector:
                 pass
             case _:
                 raise TypeError(node)
+
+    def border(self, values: Iterable[Affine], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+        """Tests of these values, if all threads of all blocks make them."""
+        if loops and not tests and not self.of_blocks and loops[-1].kind == "serial" and not loops[-1].extent.is_const:
+            self.borders += [loops for value in values if loops[-1].name in value.names()]
 
     def scatter(self, loop: For, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """The one iteration that runs, if the loop has it."""
@@ -335,7 +350,9 @@ class _Collector:
         )
 
     def reads(self, value: object, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        """What is read for a value: loads, and gathers with the loads of their indices."""
+        """What is read for a value: loads, and gathers with the loads of their indices; and the choices among it."""
+        choices = [each.args[0] for each in walk(value) if isinstance(each, Op) and each.name == "select"]
+        self.border(dict.fromkeys(c.value for choice in choices for c in tests_of(choice) or ()), loops, tests)
         for load in loads(value):
             self.access(load, False, loops, tests)
         for gather in gathers(value):

@@ -81,7 +81,8 @@ class ArithmeticCount:
     """Instructions of threads that compute with floating point, all threads of the launch together.
 
     `fused` are multiply-adds; `plain` other additions, products, comparisons; `special` functions; `by_warps` the
-    instructions that warps or warpgroups run. Operations count a multiply-add twice.
+    instructions that warps or warpgroups run; `tests` those of borders, made again in each iteration of a loop.
+    Operations count a multiply-add twice, and no tests.
     """
 
     fused: float
@@ -89,6 +90,7 @@ class ArithmeticCount:
     special: float
     dtype: str
     by_warps: tuple[InstructionCount, ...] = ()
+    tests: float = 0.0
 
     @property
     def operations(self) -> float:
@@ -193,7 +195,10 @@ def arithmetic(program: ThreadProgram, sizes: Mapping[str, int]) -> ArithmeticCo
         )
         runs *= iterations(work.loops, sizes)
         totals = [total + runs * count for total, count in zip(totals, instructions(work), strict=True)]
-    return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program), _count_by_warps(program, sizes))
+    tests = sum(iterations(loops, sizes) for loops in program.borders) * _block_count(program.launch, (), sizes)
+    tests *= program.launch.threads
+    by_warps = _count_by_warps(program, sizes)
+    return ArithmeticCount(totals[0], totals[1], totals[2], _main_dtype(program), by_warps, tests)
 
 
 def _count_by_warps(program: ThreadProgram, sizes: Mapping[str, int]) -> tuple[InstructionCount, ...]:
