@@ -17,14 +17,15 @@ from tests.support.exported import Made, build
 from tilegen.backends.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch
-from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lowering import Launch
+from tilegen.lowering.grid import limits_of_grid
 
 RECORDER = Path(__file__).with_name("recorder.cpp")
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 ALPHA, COUNT = 0.75, -3
+AT_ONCE = 6  # blocks, on the GPU that the recorder tells of
 SCALED = """\
 kernel scaled(alpha: f32, X: f32[N], k: i8, Y: f32[N]) -> Y: f32[N], Z: f32[2*N - 1]:
     Y[i] = alpha * X[i] + f32(k) * Y[i]
@@ -71,6 +72,9 @@ def lines_of(launch: Launch, sizes: Mapping[str, int], places: Mapping[str, int]
     packed += [bytes(128)] * len(launch.maps)
     packed += [struct.pack("<f", ALPHA) if s.dtype == "f32" else struct.pack("<b", COUNT) for s in launch.scalars]
     packed += [struct.pack("<q" if launch.wide else "<i", sizes[name]) for name in launch.sizes]
+    if launch.dealt:
+        lines += lines[-1:] if shared else []  # once to ask how many blocks run at once
+        grid[0] = min(grid[0], max(1, AT_ONCE // (grid[1] * grid[2])))
     numbers = [*grid, *launch.launched_block, shared]
     early = ["early 1"] if launch.dependent else []
     return [*lines, " ".join([launch.name, *map(str, numbers), *early, *(each.hex() for each in packed)])]
@@ -82,7 +86,8 @@ def expected(made: Made, sizes: Mapping[str, int], places: Mapping[str, int]) ->
     if version is None:
         return None
     for launch in version.launches:
-        if any(along.evaluate(sizes) > most for along, most in zip(launch.grid, GRID_LIMIT, strict=True)):
+        limits = limits_of_grid(launch.dealt > 0)
+        if any(along.evaluate(sizes) > most for along, most in zip(launch.grid, limits, strict=True)):
             return None
     return [line for launch in version.launches for line in lines_of(launch, sizes, places)]
 

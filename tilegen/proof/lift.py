@@ -67,10 +67,13 @@ class Lifted:
     described: set[str] = field(default_factory=set)
     rings: dict[int, Ring] = field(default_factory=dict)
 
+    def tree(self, reassociated: tuple[str, ...]) -> Tree:
+        """The program that is asked about."""
+        return Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
+
     def questions(self, reassociated: tuple[str, ...]) -> tuple[Question, ...]:
         """What has to hold of them."""
-        tree = Tree(self.kernel, tuple(self.buffers.values()), self.body, reassociated)
-        return questions(tree, self.stops, self.extras, self.copies, self.described, self.rings)
+        return questions(self.tree(reassociated), self.stops, self.extras, self.copies, self.described, self.rings)
 
 
 def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
