@@ -1,5 +1,6 @@
 """The CUDA runtime on a GPU: arrays of cupy and torch, streams, refusals."""
 
+from contextlib import nullcontext
 from threading import Lock
 from types import SimpleNamespace
 
@@ -51,7 +52,7 @@ def test_a_fault_that_a_graph_meets_is_told() -> None:
         raise Fault("cudaErrorIllegalAddress")
 
     with pytest.raises(DeviceError, match="a kernel failed on NVIDIA H200: cudaErrorIllegalAddress"):
-        cuda._replay(launch, (), "NVIDIA H200", Lock())
+        cuda._replay(launch, SimpleNamespace(use=nullcontext, name="NVIDIA H200"), (), Lock())
 
 
 def test_what_a_call_refuses_is_its_own_error() -> None:

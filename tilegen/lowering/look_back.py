@@ -18,6 +18,8 @@ from tilegen.ir.walk import accesses, loops
 from tilegen.lowering.grid import Product
 from tilegen.lowering.program import For, If, Launch, LookBack, Spmd, nodes, with_body
 
+_SHARED_BYTES = 8  # of the block's number, and of what is before it
+
 
 def with_look_back(launch: Launch, tree: Tree) -> Launch:
     """`launch` with blocks for the iterations of its loop that hands on a value, if it has one."""
@@ -34,6 +36,7 @@ def with_look_back(launch: Launch, tree: Tree) -> Launch:
         launch,
         body=_hand_on(launch.body, loop, launch),
         grid=grid,
+        shared_bytes=launch.shared_bytes + _SHARED_BYTES,
         tensors=(*launch.tensors, states.name),
         buffers={**launch.buffers, states.name: states},
     )
