@@ -11,11 +11,14 @@ from test_examples import ROOT, inputs_of, kernel_of
 
 from tests.support.meaning.kernels import Erroneous, is_admitted, meaning
 from tests.support.meaning.numpy_references import CASES
+from tests.support.stock import LISTS
 from tilegen.interpreter.dtypes import to_values
 
-LISTS = {"keypoints", "compaction"}  # tests/80_random/test_random_lists.py has their meaning
 SMALL = [
-    (case, sizes) for case in CASES for sizes in case.sizes if prod(sizes.values()) < 400 and case.kernel not in LISTS
+    (case, sizes)
+    for case in CASES
+    for sizes in case.sizes
+    if prod(sizes.values()) < 400 and case.kernel not in LISTS  # test_random_lists.py has their meaning
 ]
 FIVE = np.array([1, 2, 3, 4, 5])
 

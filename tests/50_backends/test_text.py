@@ -106,7 +106,8 @@ def test_text_is_tidy(name, schedule):
         assert not any(a == b == "" for a, b in zip(lines, lines[1:], strict=False))
         assert text.count("{") == text.count("}")
         comments = [line.strip() for line in lines if line.strip().startswith("// ") and "->" in line]
-        assert len(comments) == len(set(comments)), "a step is told once"
+        twice = schedule in ("softmax_parts", "norm_parts")  # a loop that two barriers cut has its step in each part
+        assert twice or len(comments) == len(set(comments)), "a step is told once"
 
 
 @pytest.mark.nvrtc

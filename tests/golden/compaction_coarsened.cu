@@ -74,7 +74,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
             #pragma unroll
             for (int v = 0; v < 16; ++v) {
                 if (X_reg[v] >= least)
-                    hits |= 1 << v;
+                    hits |= 1u << v;
             }
 
             Places places = take_places(&count[0], __popc(hits));
@@ -100,7 +100,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
             for (int v = 0; v < 16; ++v)
                 if (b * 4096 + t * 16 + v < N) {
                     if (X_reg[v] >= least)
-                        hits |= 1 << v;
+                        hits |= 1u << v;
                 }
 
             Places places = take_places(&count[0], __popc(hits));

@@ -69,7 +69,7 @@ keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __rest
                                 X[(ys * 32 + r + 1) * W + b * 128 + t - 1]),
                                 X[(ys * 32 + r + 1) * W + b * 128 + t]),
                             X[(ys * 32 + r + 1) * W + b * 128 + t + 1])))
-                        hits |= 1 << r;
+                        hits |= 1u << r;
                 }
 
                 Places places = take_places(&count[0], __popc(hits));
@@ -101,7 +101,7 @@ keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __rest
                                     X[(ys * 32 + r + 1) * W + b * 128 + t - 1]),
                                     X[(ys * 32 + r + 1) * W + b * 128 + t]),
                                 X[(ys * 32 + r + 1) * W + b * 128 + t + 1])))
-                            hits |= 1 << r;
+                            hits |= 1u << r;
                     }
 
                 Places places = take_places(&count[0], __popc(hits));

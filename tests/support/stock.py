@@ -25,6 +25,9 @@ def modules():
     return {path.stem: parse(Source(path.name, path.read_text())) for path in sorted(folder.glob("*.tg"))}
 
 
+LISTS = {"keypoints", "compaction"}  # files whose results are in any order
+
+
 def cases():
     """(file, schedule) for each stock schedule; one that is for several kernels is `kernel.schedule` for each."""
     return [(name, label(s)) for name, module in modules().items() for s in module.schedules]

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L)?|\w+|&&|\|\||<<|>>|[-+*<>=!|]=|\+\+|\S")
+_TOKEN = re.compile(r"\d+\.\d*(?:e[-+]?\d+)?f?|\d+e[-+]?\d+f?|\d+(?:LL|L|u)?|\w+|&&|\|\||<<|>>|[-+*<>=!|]=|\+\+|\S")
 _LEVELS = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
     ("*", "/", "%"),
@@ -354,7 +354,7 @@ class _Reader:
             self.take(")")
             return ("cast", words, value)
         if token[0].isdigit():
-            whole = re.fullmatch(r"(\d+)(LL|L)?", token)
+            whole = re.fullmatch(r"(\d+)(LL|L|u)?", token)
             if whole:
                 return ("number", (Long if whole[2] else int)(whole[1]))
             return ("number", float(token.removesuffix("f")))

@@ -46,7 +46,7 @@ def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[
     """The lines of a list's statement; `integer` is the type of offsets. `bit` is of a loop that takes places together:
     whether it finds hits or stores them, by lanes together or not, and its name."""
     if bit[0] == "find":
-        return under_head(f"if ({writer.value(stmt.value, -1)})", [f"hits |= 1 << {bit[1]};"], braces=False)
+        return under_head(f"if ({writer.value(stmt.value, -1)})", [f"hits |= 1u << {bit[1]};"], braces=False)
     inside = replace(writer, names={**writer.names, _PLACE: "place"})
     place = _next_place(stmt, writer)
     stores = []
