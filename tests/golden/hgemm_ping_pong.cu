@@ -275,7 +275,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int M, int K, int N)
 {
-    const Tiles tiles = {1, (M + 127) / 128, ((N + 127) / 128 + 1) / 2, 8};
+    const Tiles tiles = {1, (M + 127) / 128, ((N + 127) / 128 + 1) / 2, 4};
     const int w = uniform(threadIdx.y);                                      // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
