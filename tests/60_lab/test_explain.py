@@ -96,6 +96,7 @@ def test_the_pass_over_a_long_array_is_coalesced(own):
     found = traffic(program_of(launch), {"N": 2**20})
     assert {each.coalesced_share for each in found if each.site.buffer in ("x", "y")} == {1}
     assert {each.conflict.degree for each in found if each.site.buffer in ("terms", "sums")} == {1}
+    assert {each.requests * each.site.width * 32 for each in found if each.site.buffer in ("x", "y")} == {2**20}  # once
 
 
 def test_uncoalesced_reads_show():

@@ -233,6 +233,8 @@ class _Collector:
         match node:
             case For(kind="scatter"):
                 self.scatter(node, loops, tests)
+            case For(kind="handed"):  # a block has one of its iterations
+                self.list(node.body, (*loops, replace(node, extent=const(1))), tests)
             case For():
                 self.list(node.body, (*loops, node), tests)
             case If(roles=roles) if roles:
