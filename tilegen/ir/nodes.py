@@ -323,9 +323,9 @@ class Loop:
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less one iterations
     ahead when the tree is lowered; the loop means the same. With `across`, the name of a loop around it, those for its
     first iterations are made in its last ones, an iteration of that loop before. The last iteration of a `peeled` loop
-    stands behind the loop. Of a block loop, so many blocks at least are to be `resident` on a multiprocessor at a time;
-    a `dealt` one runs over tiles, in groups of so many rows. The bulk copies of a `specialized` loop are started by
-    threads that do nothing else, and the others have so many `registers` each, if that is not 0; those of an
+    stands behind the loop. Of a block loop, `resident` is the least number of blocks on a multiprocessor at a time;
+    a `dealt` one runs over tiles, in groups of rows. The bulk copies of a `specialized` loop are started by
+    threads that do nothing else, and the others have `registers` each, if that is not 0; those of an
     `overlapped` one leave products running while the next iteration waits for its operands. With `turns`, the name of a
     block loop, two blocks along it are one, and take turns at what one producer copies. Of `multicast` bulk loops the
     blocks of a cluster, the iterations of the loop of that name, copy a share each to all. `roles` name works that

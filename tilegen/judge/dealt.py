@@ -74,6 +74,6 @@ def _check_ring(launch: Node, tiles: dict[str, Loop]) -> None:
     """Refused where a producer has more to copy for one tile than for another."""
     ring = next((loop for loop in loops(launch) if loop.specialized), None)
     around = [loop for loop in loops(launch) if loop is ring or ring in loops(loop)] if ring else []
-    told = next((loop for loop in around if loop.extent.names() & tiles.keys()), None)
-    if told is not None:
-        raise NoForm(f"how often '{told.name}' runs is not the same in all tiles", way="do not deal them")
+    varying = next((loop for loop in around if loop.extent.names() & tiles.keys()), None)
+    if varying is not None:
+        raise NoForm(f"how often '{varying.name}' runs is not the same in all tiles", way="do not deal them")

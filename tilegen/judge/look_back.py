@@ -63,7 +63,7 @@ def _check_alone(program: Projection, launch: Node, loop: Loop) -> None:
 
 
 def _check_update(program: Projection, number: int, loop: Loop) -> None:
-    """One update, which all threads make, with what is known ahead of all that reads the value."""
+    """One update, which all threads make, with what is known before all that reads the value."""
     name = loop.handed
     found = [n for n, node in enumerate(loop.body) if isinstance(node, Stmt) and node.target.buffer == name]
     users = [s for s in stmts(loop.body) if name in {load.buffer for load in loads(s)} | {n for n, _ in writes(s)}]

@@ -104,7 +104,7 @@ def check_order(program: Projection) -> None:
 
 def _are_one(one: Leaf, two: Leaf) -> bool:
     """True if a promise says that iterations that update one element run one instance: it has no order."""
-    return one.told is not None and two.told is not None and one.told.by == two.told.by
+    return one.promise is not None and two.promise is not None and one.promise.by == two.promise.by
 
 
 def _commutes(original: Original, p: Precedence) -> bool:

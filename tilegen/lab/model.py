@@ -1,7 +1,7 @@
 """A model of time for choices: what a tree costs at any sizes, as formulas that are evaluated in microseconds.
 
 It counts on the tree what the multiprocessor with most work does, so that partial tiles and half empty waves count
-as whole ones. How far a part falls short of the machine's figures is told by coefficients, which measurements fit.
+as whole ones. By how much a part falls short of the machine's figures, coefficients say, which measurements fit.
 """
 
 from __future__ import annotations

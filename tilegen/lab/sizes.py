@@ -88,7 +88,7 @@ def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
 
 
 def _elements(tiles: Div) -> int:
-    """What one of the tiles has, of which there are so many: 512 for ((N + 15)/16 + 31)/32."""
+    """Elements of one of the tiles that the expression counts: 512 for ((N + 15)/16 + 31)/32."""
     inner = [_elements(atom) for atom, _ in tiles.arg.terms if isinstance(atom, Div)]
     return tiles.by * max(inner, default=1)
 

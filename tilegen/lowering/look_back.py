@@ -53,7 +53,7 @@ def _hand_on(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, 
 
 
 def _with_node(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, ...]:
-    """The iteration, or a version of it, with what finds the value ahead of all that uses it."""
+    """The iteration, or a version of it, with what finds the value before all that uses it."""
     name = loop.handed
     place = next((n for n, node in enumerate(body) if any(a.buffer == name for a in accesses(node))), None)
     if place is None:

@@ -37,7 +37,7 @@ class Timeline:
         arrivals: what an event needs: the "bytes" that a thread has said will come; "warps" or "threads" to arrive; all
             "blocks" of a launch; or an end of the "group" of what the thread itself, who alone may wait, has started.
         wait, waited: the call of a wait, and what it makes sure of.
-        opens: the call ahead of what is started.
+        opens: the call before what is started.
         arrive, arrived: the call of an arrival, or behind what is started, and what it says.
         arrive_at_blocks: the same at several blocks.
         box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
@@ -110,7 +110,7 @@ CLUSTER = Timeline(
     "wait_for_cluster()",
     "no block leaves before all have been copied to and released",
 )
-# Copies of a thread's own, by `cp.async`: it waits until no more than so many groups are left.
+# Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.
 COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies()", only_cuda=True)
 
 
@@ -209,7 +209,7 @@ def box_place(buffer: str, dimension: int) -> str:
 
 @dataclass(frozen=True)
 class StartBarriers:
-    """One thread starts each barrier of these arrays, with so many arrivals a phase; then all of the block go on.
+    """One thread starts each barrier of these arrays, with its number of arrivals a phase; then all of the block go on.
 
     In a `cluster`, all of its blocks do.
     """
@@ -223,7 +223,7 @@ class StartBarriers:
 
 @dataclass(frozen=True)
 class RingPlace:
-    """Where a thread is in a ring of so many slots: `number` counts the iterations of its loop, of all runs, from 0.
+    """Where a thread is in a ring of `slots`: `number` counts the iterations of its loop, of all runs, from 0.
 
     The slot of an iteration is this number modulo `slots`, the phase the number divided by that. The text has the two
     in integers called `slot` and `phase`; of the phase it has the parity, which is all that a wait asks for.
@@ -250,7 +250,7 @@ class StartRing:
 
 @dataclass(frozen=True)
 class NextSlot:
-    """Each thread that comes by goes on to the next number; or by so many, which it leaves to others."""
+    """Each thread that comes by goes on to the next number; or `by` numbers, which it leaves to others."""
 
     place: RingPlace
     by: Affine = ONE

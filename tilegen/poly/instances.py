@@ -16,7 +16,7 @@ from tilegen.ir.lanes import Copied, combining_loop, copied_registers
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of
-from tilegen.poly.promised import Told, told_by_promise
+from tilegen.poly.promised import Promise, promise_of
 from tilegen.poly.rows import Rows, identify, rename
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.poly.system import Form, Row, equal_rows, form, quotients, range_of, rows_of
@@ -26,13 +26,13 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One access of a leaf. `fallback` is what a read outside the buffer gives; what is `told` of two that meet."""
+    """One access of a leaf. `fallback` is what a read outside gives, and `promise` what two that meet share."""
 
     buffer: str
     index: tuple[Affine, ...]
     writes: bool
     fallback: Const | None = None
-    told: Told | None = None
+    promise: Promise | None = None
 
     @cached_property
     def forms(self) -> tuple[Form, ...]:
@@ -51,7 +51,7 @@ class Leaf:
     kinds: tuple[str, ...]
     extents: tuple[Affine, ...]
     stmt: Stmt
-    told: Told | None = None  # of two iterations that update one element
+    promise: Promise | None = None  # of two iterations that update one element
 
     @cached_property
     def domain(self) -> tuple[Row, ...]:
@@ -72,8 +72,8 @@ class Leaf:
         found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
         written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
         if stmt.reduce:
-            found += [Use(a.buffer, a.index, False, told=self.told) for a in written]
-        found += [Use(a.buffer, a.index, True, told=self.told) for a in written]
+            found += [Use(a.buffer, a.index, False, promise=self.promise) for a in written]
+        found += [Use(a.buffer, a.index, True, promise=self.promise) for a in written]
         return (*found, *([Use(stmt.hits.access.buffer, stmt.hits.access.index, True)] if stmt.hits else []))
 
     @cached_property
@@ -117,7 +117,7 @@ class Leaf:
         """Its loops and the divisions in its rows and forms, each with the loops that it depends on."""
         values = [*self.extents, *(c.value for c in self.stmt.guard), *(self.stmt.instance or ())]
         values += [i for use in self.uses for i in use.index]
-        values += self.told.same if self.told else ()
+        values += self.promise.same if self.promise else ()
         inside = {quotient: names for value in values for quotient, names in quotients(value)}
         loops = frozenset(self.names)
         return {n: frozenset((n,)) for n in self.names} | {q: names & loops for q, names in inside.items()}
@@ -238,7 +238,7 @@ def common_index(a: Use, b: Use) -> tuple[Affine, ...]:
 
 
 def _told(a: Use, b: Use) -> tuple[Affine, ...]:
-    return a.told.same if a.told and b.told and a.told.by == b.told.by else ()
+    return a.promise.same if a.promise and b.promise and a.promise.by == b.promise.by else ()
 
 
 def is_excluded_by_index(
@@ -302,8 +302,8 @@ def _leaves(body: tuple[Node, ...], original: Original | None = None) -> tuple[P
 def leaf_of(path: tuple[Loop, ...], stmt: Stmt, original: Original | None = None) -> Leaf:
     """The statement in the loops of `path`, with what the kernel's promises say of it."""
     names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
-    told = None
+    promise = None
     if original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
         elements = [(use.buffer, use.index) for use in _elements(original, stmt.name, stmt.instance)]
-        told = told_by_promise(path, stmt, elements, original.kernel.different)
-    return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt, told)
+        promise = promise_of(path, stmt, elements, original.kernel.different)
+    return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt, promise)

@@ -16,16 +16,16 @@ from tilegen.ir.scatter import pick_of
 from tilegen.ir.walk import loads
 
 
-class Told(NamedTuple):
-    """Of two accesses to one element that are told the same way `by`, the places `same` are equal."""
+class Promise(NamedTuple):
+    """Of two accesses to one element that are promised the same `by`, the places `same` are equal."""
 
     by: tuple[object, ...]
     same: tuple[Affine, ...]
 
 
-def told_by_promise(
+def promise_of(
     path: Sequence[Loop], stmt: Stmt, elements: Sequence[tuple[str, tuple[Affine, ...]]], different: Collection[str]
-) -> Told | None:
+) -> Promise | None:
     """What is known of iterations of `stmt` that update one element.
 
     Args:
@@ -41,7 +41,7 @@ def told_by_promise(
         for dim, index in enumerate(stmt.target.index):
             rest = index - var(loop.name) - less
             if rest.is_const:
-                return Told((elements[number][0], dim, rest), elements[number][1])
+                return Promise((elements[number][0], dim, rest), elements[number][1])
     return None
 
 

@@ -36,7 +36,7 @@ class Deal:
 
     The line goes down `group` tiles of the last loop but one, then down the next column of as many: blocks that run at
     once compute tiles that share rows and columns, and find these in the L2. The last group has the rows that are left.
-    Loops ahead of the last two, over matrices of a batch, are the slowest.
+    Loops before the last two, over matrices of a batch, are the slowest.
 
     Where a loop in the tiles is specialized, its producer fetches for the next tile while the consumers store the last
     one. Blocks of a cluster stay side by side: their loop is bound to an axis of its own, and a cluster takes a tile.

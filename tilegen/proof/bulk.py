@@ -106,7 +106,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
 
 
 def _started(node: Start, launch: Launch, started: frozenset[str], ring: Ring | None) -> Iterator[Spmd]:
-    """What is said at a barrier ahead of copies, and the nests of these; the nests of stores."""
+    """What is said at a barrier before copies, and the nests of these; the nests of stores."""
     if node.line == FILLED:
         yield _event("arrival", node, started, launch)
         name = node.barrier.buffer

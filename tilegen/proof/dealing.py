@@ -7,8 +7,8 @@ nothing that it does on the chip in one tile meets what it does in another one w
 Why: the law of `lowering.dealing` gives each tile to one block. Blocks may run at once, so that a tile of another
 block is like one of another block in a grid, with memory of its own. In one block, tiles come one after the other, in
 an order that the number of blocks decides. A block that comes by all tiles twice, in nested loops, has each of two
-tiles ahead of the other, and nothing of tiles in between counts as a wait: barriers are looked for behind what is
-done in the one and ahead of what is done in the other. So two accesses that need a wait have one, in whatever order a
+tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for behind what is
+done in the one and before what is done in the other. So two accesses that need a wait have one, in whatever order a
 block takes tiles, and all threads come by it, for they take the same tiles. What a tile reads on the chip was written
 in this same tile: that is what the launch with a block for each tile shows.
 
@@ -31,7 +31,7 @@ from tilegen.lowering.timelines import CLUSTER, STORES, NextSlot, StartBarriers,
 from tilegen.poly import Refused
 from tilegen.proof.roles import Ring
 
-# What is done ahead of all tiles or behind them, and says nothing of memory.
+# What is done before all tiles or behind them, and says nothing of memory.
 _SET_UP = (If, Flag, Let, StartBarriers, StartRing, NextSlot, RegisterBudget)
 
 

@@ -33,7 +33,7 @@ Point = tuple[Form, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """The event that so many slots before a place has; `also` says the same of another place."""
+    """The event that a number of slots before a place has; `also` says the same of another place."""
 
     point: Point
     back: int = 0
@@ -90,7 +90,7 @@ class Numbers:
         return (*(moment.form(var(run)) for run in self.runs(moment.placed)), moment.form(number))
 
     def before(self, moment: Moment, event: Event) -> Iterator[tuple[Event, Rows, tuple[str, ...]]]:
-        """(the event so many slots before one, rows that say where, the names in them) for each way.
+        """(the event a number of slots before one, rows that say where, the names in them) for each way.
 
         In an earlier run it is no further from the end than those that come between.
         """

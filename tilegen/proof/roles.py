@@ -15,7 +15,7 @@ one has the next number, be it of the next run. In the one program an event stan
 iteration ko and n behind the loop.
 
 Turns. Where groups of consumers take turns, the producer has one more loop, of a run for each of them, and a group w
-does its part of the run t in which it is its turn. It counts w runs of others ahead of its first one, and in each
+does its part of the run t in which it is its turn. It counts w runs of others before its first one, and in each
 iteration of the loops around as many as there are groups; so it agrees with the producer on the numbers. What stands
 behind the runs of others is behind all of them in the one program, and each thread keeps its own order.
 
@@ -218,7 +218,7 @@ def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], place: RingPla
 
 
 def _skipped(role: tuple[Spmd, ...], skip: NextSlot, group: dict[str, Affine]) -> list[tuple[int, int]]:
-    """How many runs are left out, by `skip` each, ahead of the ring and behind it: in each list down to the ring's."""
+    """How many runs are left out, by `skip` each, before the ring and behind it: in each list down to the ring's."""
     at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
     node, ways = role[at], (role[:at], role[at + 1 :])
     ahead, behind = (sum(_runs_left_out(each, skip, group) for each in way if _skips(each)) for way in ways)

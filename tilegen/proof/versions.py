@@ -106,13 +106,13 @@ def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsI
 
 
 def _check_scattered(loop: For) -> None:
-    """Where data pick an iteration, they are read ahead of all that is tested in the loop: no test may be for that."""
+    """Where data pick an iteration, they are read before all that is tested in the loop: no test may be for that."""
     if loop.kind != "scatter":
         return
     inner = {loop.name, *(v.name for v in nodes(loop.body) if isinstance(v, For))}
     for node in nodes(loop.body):
         if isinstance(node, If) and any(inner.isdisjoint(c.value.names()) for c in node.test):
-            raise Refused(f"which iteration of '{loop.name}' runs is read ahead of a test that does not depend on it")
+            raise Refused(f"which iteration of '{loop.name}' runs is read before a test that does not depend on it")
 
 
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:

@@ -13,7 +13,7 @@ from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, power_of_
 from tilegen.suggest.nests import Axis, Nests, storage_order
 
 THREADS = 256
-WIDE, LONG = 1024, 256  # threads for terms that are far apart, so many that neighbouring blocks would drift apart
+WIDE, LONG = 1024, 256  # threads for terms that are far apart, enough for neighbouring blocks to drift apart
 
 
 def is_pointwise(nests: Nests) -> bool:

@@ -148,7 +148,7 @@ def _cost(problem: Problem, tile: Tile) -> float:
     lanes = _lanes(tile)
     busy = BANK * (vectors * _turns_of_weights(tile) + neighbours * image * _turns(problem, tile))
     lines = {lane[:2] for lane in lanes}
-    apart = problem.phases // tile.beside  # one of so many neighbours is stored at once
+    apart = problem.phases // tile.beside  # one of this number of neighbours is stored at once
     sectors = sum(-(-sum(lane[:2] == line for lane in lanes) * min(apart, 8) // 8) for line in lines)
     stored = STORE * sectors * results / problem.channels
     shares = (
