@@ -102,7 +102,7 @@ def test_a_wrong_text_is_seen(old, new, language):
     ("old", "new"),
     [
         ("place < CAP", "place <= CAP"),
-        ("hits |= 1 <<", "hits |= 2 <<"),
+        ("hits |= 1u <<", "hits |= 2u <<"),
         ("hits |=", "hits ="),
         ("(hits >> v) & 1", "(hits >> v) & 2"),
         ("(hits >> v)", "(hits >> t)"),
