@@ -22,11 +22,12 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
-from tilegen.ir.walk import rewrite_nodes
+from tilegen.ir.walk import rewrite_nodes, substitute, walk
 from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import For, If, Launch, Spmd, nodes
+from tilegen.lowering.program import For, If, Launch, Spmd, names_in, nodes
 from tilegen.lowering.tensor_maps import TensorMap
 from tilegen.lowering.timelines import (
+    CLUSTER,
     EMPTIED,
     FILLED,
     STORES,
@@ -38,11 +39,12 @@ from tilegen.lowering.timelines import (
     Start,
     StartBarriers,
     box_place,
+    is_await,
 )
 from tilegen.poly import Facts, Refused
 from tilegen.proof.kinds import COPIES, Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
-from tilegen.proof.roles import Ring
+from tilegen.proof.roles import Ring, share_of
 
 # What a thread has seen of its stores is said of no barrier, but of this.
 SEEN_STORES = Buffer("bulk stores", "i64", (), "barrier", ())
@@ -55,10 +57,19 @@ def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tu
     copy is not what its map says.
     """
     started: tuple[str, ...] = ()
+    if launch.cluster:
+        if not isinstance(body[0], StartBarriers) or not body[0].cluster:
+            raise Refused("other blocks may arrive at barriers that have not been started")
+        if not is_await(body[-1], CLUSTER):
+            raise Refused("a block may leave before others have copied to its memory, or arrived at its barriers")
+        body = body[:-1]
     if body and isinstance(body[0], StartBarriers):
+        if body[0].cluster and not launch.cluster:
+            raise Refused("blocks of a cluster meet, and the launch has no clusters")
         released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Arrive) and node.line == EMPTIED}
         for name, arrivals in body[0].barriers:
-            if arrivals != (ring.warps if ring and name in released else 1) or released & _barriers_of(launch):
+            all_ = ring.warps * ring.blocks if ring and name in released else 1
+            if arrivals != all_ or released & _barriers_of(launch):
                 raise Refused(f"'{name}' waits for another number of arrivals than there are")
         started, body = tuple(name for name, _ in body[0].barriers), body[1:]
     if any(isinstance(node, StartBarriers) for node in nodes(body)):
@@ -72,6 +83,8 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
     out: list[Spmd] = []
     for node in body:
         match node:
+            case For(extent=said) | If(test=said) if launch.cluster and _speaks_of(launch.cluster.rank, said, node):
+                raise Refused("what one block of a cluster does to the others is not done by all of them")
             case For():
                 out.append(replace(node, body=_expand(node.body, launch, started, ring)))
             case If():
@@ -84,7 +97,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
             case Arrive(line) if line == EMPTIED:
                 if not ring or {*node.buffers} != ring.buffers:
                     raise Refused(f"a release at '{node.barrier.buffer}' names other buffers than are filled")
-                out.append(_event("release", node, started, launch))
+                out.append(_to_blocks(_event("release", node, started, launch), node.blocks, launch))
             case Arrive(line, at, count=threads) | Await(line, at, count=threads) if line == TURNS:
                 if not ring or not ring.turn or threads != ring.threads_of_turn:
                     raise Refused("turns are taken by another number of threads than two groups have")
@@ -92,6 +105,8 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 turn = Access(barrier_of("turns", launch), (at,))
                 kind: Kind = "take" if isinstance(node, Await) else "pass"
                 out.append(Special("turns", turn, Const(0, "i64"), kind=kind))
+            case Await(line) if line == CLUSTER:
+                raise Refused("blocks of a cluster meet where not all of their threads come by")
             case Await(line) if line == STORES:
                 seen = Access(SEEN_STORES.name, ())
                 out.append(Special(seen.buffer, seen, Const(0, "i64"), kind="read by stores"))
@@ -125,9 +140,25 @@ def _nests(start: Start, body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> 
             case For():
                 yield replace(node, body=tuple(_nests(start, node.body, launch, kind)))
             case Box(line) if line == start.line:
-                yield _nest_of(node, launch, kind)
+                yield _to_blocks(_nest_of(node, launch, kind), node.blocks, launch)
             case _:
                 raise Refused(f"a {type(node).__name__} is among what is started for '{start.line.name}'")
+
+
+def _to_blocks(node: Spmd, mask: int, launch: Launch) -> Spmd:
+    """`node`, done to memory and barriers of several blocks: to those of each one by all blocks of its cluster."""
+    if not mask:
+        return node
+    if not launch.cluster or mask != launch.cluster.mask:
+        raise Refused("something is sent to other blocks than all those of a cluster")
+    share = share_of(launch.cluster.rank)
+    return For(share, const(launch.cluster.blocks), (substitute(node, {launch.cluster.rank: var(share)}),))
+
+
+def _speaks_of(rank: str, said: object, node: For | If) -> bool:
+    """True if something around what is done to other blocks is not the same in all of them."""
+    sent = (each for each in nodes((node,)) if isinstance(each, Box | Arrive) and each.blocks)
+    return rank in names_in(walk(said)) and any(True for _ in sent)
 
 
 def barrier_of(name: str, launch: Launch) -> str:
@@ -144,15 +175,15 @@ def _event(kind: Kind, node: Event, started: frozenset[str], launch: Launch) -> 
 
 
 def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
-    """The bytes that the copies in a list bring: each a whole box."""
+    """The bytes that the copies in a list bring to a block: each a whole box, from every block that sends it one."""
     total = 0
     for node in body:
         match node:
             case For(extent=extent) if extent.is_const:
                 total += extent.const * bytes_of_copies(node.body, launch)
             case Box():
-                each = _map_of(node, launch)
-                total += prod(each.box) * DTYPE_BYTES[each.dtype]
+                each, blocks = _map_of(node, launch), node.blocks.bit_count() or 1
+                total += prod(each.box) * DTYPE_BYTES[each.dtype] * blocks
             case _:
                 raise Refused("it is not known how many bytes arrive", f"a {type(node).__name__} is among the copies")
     return total

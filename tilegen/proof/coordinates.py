@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.ir.affine import Affine, affine, var
+from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.hardware import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite_indices, substitute
+from tilegen.lowering.grid import Cluster
 from tilegen.lowering.program import Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
@@ -30,6 +32,8 @@ class Axes:
 
 def axes_of(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
     """The coordinates of `launch`; `taken` are loops of other launches, which keep their names."""
+    if launch.cluster:
+        _check_cluster(launch.cluster, launch)
     found: dict[tuple[str, int], tuple[str, str, Affine]] = {}
     values: dict[str, Affine] = {}
     sizes = {kind: blocks.factors for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True)}
@@ -52,6 +56,16 @@ def axes_of(launch: Launch, taken: Mapping[str, Affine]) -> Axes:
     if launch.tid not in values:
         values[launch.tid] = launch.flat.substitute(values)
     return Axes(blocks, threads, {n: v for n, v in values.items() if v != var(n)})
+
+
+def _check_cluster(cluster: Cluster, launch: Launch) -> None:
+    """Refused where its blocks are not numbered by the last digit of their place along an axis of the grid."""
+    along = launch.grid[BLOCK_KINDS.index(cluster.kind)].factors
+    names = [name for name, kind, _ in launch.coordinates if kind == cluster.kind]
+    if names[-1:] != [cluster.rank] or len(names) != len(along) or along[-1] != const(cluster.blocks):
+        raise Refused(f"'{cluster.rank}' does not number the blocks of a cluster")
+    if not 2 <= cluster.blocks <= CLUSTER_LIMIT:
+        raise Refused(f"a cluster has {cluster.blocks} blocks, and 2 to {CLUSTER_LIMIT} can run at once")
 
 
 def inline_names(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:

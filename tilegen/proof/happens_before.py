@@ -4,7 +4,8 @@ An event is a phase of a barrier: of an array of S, event n is phase n/S of barr
 arrived: one thread that says how many bytes come, and these; or each warp of the consumers, which has read them.
 Nothing but the parity of a phase can be waited for: a thread goes on if the current phase has another one.
 
-Theorem: the threads of a block compute what the one program does, and none waits for ever, if for each array
+Theorem: the threads of a block, or of a cluster of blocks, compute what the one program does, and none waits for ever,
+if for each array
 
 - order: threads arrive for rising numbers, each once, and know that n - S has happened when they arrive for n;
 - progress: all arrivals for n stand before a wait for n in the one program;
@@ -16,6 +17,13 @@ Theorem: the threads of a block compute what the one program does, and none wait
 - ends: somebody waits for whatever copies arrive at;
 - turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
   have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it.
+
+The blocks of a cluster run at once, and are in the one program like more threads: which block it is, its rank, tells
+them apart as a coordinate does. Memory and barriers are each block's own. What is sent to several blocks is said of
+each of these, in whose memory it is, by the block that does it: copies are arrivals of others there, and know as much.
+Bytes that come before they are expected count for the same phase, which does not end without the arrival of whoever
+expects them. All threads meet when the barriers have been started, and again behind all else: no barrier or memory is
+gone when others arrive there, or copy; whoever waits for copies has not left.
 
 A thread knows that an event has happened which it has waited for; or of which somebody knew who then arrived at another
 one that it has waited for. One thing comes before another if a barrier stands between them, or if the thread of the
@@ -31,7 +39,7 @@ for, and where groups know enough without them they are for speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 
 from tilegen.ir.affine import affine, const, var
@@ -40,11 +48,11 @@ from tilegen.ir.nodes import Condition
 from tilegen.judge.cross_thread import ways_later
 from tilegen.poly.instances import Placed, Use
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, form, range_of, rows_of, solvable
+from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers, Meeting
 from tilegen.proof.kinds import COPIES, kind_of
-from tilegen.proof.knowledge import Knowledge
+from tilegen.proof.knowledge import Knowledge, everybody_of
 from tilegen.proof.moments import (
     Moment,
     carried_ways_ahead,
@@ -83,6 +91,9 @@ def check_events(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
         protocol.check_slot(wait)
         protocol.check_progress(wait)
         protocol.check_parity(wait)
+    for copy in protocol.sent:
+        protocol.check_ready(copy)
+        protocol.check_end(copy)
     for copy in protocol.copies:
         protocol.check_writes(copy)
     protocol.check_memory(protocol.waits)
@@ -124,11 +135,17 @@ class _Protocol(Knowledge):
         for other in self.at_barrier((*self.arrivals, *self.passes, *self.takes), arrival):
             before = Moment(other, "'")
             rise = before.form(self.numbers.number(other)).minus(number)
-            again = rise.zero() + rows_of_same_thread(before, here) if is_turn(arrival) else rise.nonnegative()
+            same = rows_of_same_thread(before, here) if is_turn(arrival) else equal_rows(before.doer, here.doer)
+            again = same + (rise.zero() if is_turn(arrival) else rise.nonnegative())
             for loop, way in carried_ways_ahead(before, here):
                 if loop not in self.numbers.runs(arrival):
                     sentence = f"phases of '{name}' are not counted in the order in which they are filled"
                     refuse_possible(self.program, sentence, here, here.rows + before.rows + way + again)
+        self.check_ready(arrival)
+
+    def check_ready(self, arrival: Placed) -> None:
+        """The phase before has ended."""
+        here, name = Moment(arrival), self.numbers.target(arrival).buffer
         sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
         event = self.numbers.event(here)
         for before_this, rows, names in self.numbers.before(here, event):
@@ -175,7 +192,7 @@ class _Protocol(Knowledge):
 
     def check_end(self, arrival: Placed) -> None:
         """Somebody waits for it."""
-        here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
+        here, name = Moment(arrival), self.numbers.target(arrival).buffer
         waits = [Moment(wait, "'") for wait in self.at_barrier((*self.waits, *self.takes), arrival)]
         pieces = (seen.rows + equal for seen in waits for equal in self.numbers.is_at(seen, self.numbers.event(here)))
         refuse_uncovered(self.program, f"nobody waits for what arrives at '{name}'", here, here.rows, pieces)
@@ -188,14 +205,16 @@ class _Protocol(Knowledge):
         event, arrivals = self.numbers.event(here), self.at_barrier((*self.arrivals, *self.passes), wait)
         sentence = f"a wait at '{name}' is for what never arrives"
         by_all = is_turn(wait) or any(each in self.releases for each in arrivals)
-        who, all_ = self.consumers(wait) if by_all else ({}, ())
-        mine: Iterable[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
+        mine: list[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
         if event.back:
-            mine = self.numbers.before(here, Event(event.point))
-        for needed, rows, names in mine:
+            mine = [*self.numbers.before(here, Event(event.point, block=event.block))]
+        everybody = self.consumers(wait) if by_all else ({}, ())
+        senders = everybody_of(self.blocks(wait))
+        each = [(arrivals, everybody), *(((sent,), senders) for sent in self.at_barrier(self.sent, wait))]
+        for (needed, rows, names), (those, (who, all_)) in product(mine, each):
             pieces = (
                 before.rows + way + equal + self.is_thread(before, who)
-                for arrival in arrivals
+                for arrival in those
                 for before in (Moment(arrival, "'"),)
                 for equal in self.numbers.is_at(before, needed)
                 for way in ways_ahead(before, here)
@@ -253,27 +272,16 @@ class _Protocol(Knowledge):
 
     # -- the memory
 
-    def _arrival_of(self, copy: Placed) -> Placed:
-        """What is said at the barrier before a copy."""
-        found = [p for p in self.arrivals if p.number < copy.number and p.places[0] == copy.places[0]]
-        if not found or not set(found[-1].leaf.names) <= set(copy.leaf.names):
-            raise Refused(f"a copy to '{copy.leaf.stmt.target.buffer}' brings bytes that nobody expects")
-        if found[-1].leaf.stmt.guard != copy.leaf.stmt.guard:
-            raise Refused(f"a copy to '{copy.leaf.stmt.target.buffer}' is made under another test than its arrival")
-        return found[-1]
-
-    def _event_of(self, copy: Moment) -> tuple[str, tuple[Form, ...], Event]:
-        """(array of barriers, barrier and phase, event) that a copy arrives at."""
-        arrival = self._arrival_of(copy.placed)
-        target = arrival.leaf.stmt.target
-        event = Event(self.numbers.point(copy, self.numbers.number(arrival)))
-        return target.buffer, tuple(copy.form(i) for i in target.index), event
+    def _barrier_of(self, copy: Moment) -> tuple[str, tuple[Form, ...]]:
+        """(array of barriers, barrier and phase) that a copy arrives at."""
+        target = self.numbers.target(copy.placed)
+        return target.buffer, tuple(copy.form(i) for i in target.index)
 
     def check_writes(self, copy: Placed) -> None:
         """Two copies to one place have an order."""
         (write,) = [u for u in copy.leaf.uses if u.writes]
         here = Moment(copy)
-        barrier, (slot, phase), _ = self._event_of(here)
+        barrier, (slot, phase) = self._barrier_of(here)
         for other in self.program.leaves:
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
             if its is None or other.places[0] != copy.places[0]:
@@ -281,7 +289,7 @@ class _Protocol(Knowledge):
             if kind_of(other.leaf.stmt) not in COPIES:
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
             before = Moment(other, "'")
-            its_barrier, (its_slot, its_phase), _ = self._event_of(before)
+            its_barrier, (its_slot, its_phase) = self._barrier_of(before)
             place = rows_of_same_place(before, its, here, write)
             wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
             for loop, way in carried_ways_ahead(before, here):
@@ -298,14 +306,14 @@ class _Protocol(Knowledge):
         if not uses or read.places[0] != copy.places[0]:
             return
         here, there = Moment(read), Moment(copy, "'")
-        _, _, event = self._event_of(there)
+        event = self.numbers.event(there)
         life = rows_of_one_life(self.program, write.buffer, there, here)
-        anybody, axes = self._anybody(read)
+        axes, anybody = self.anybody(read)
         for use in uses.values():
             place = rows_of_same_place(there, write, here, use)
             for way in ways_ahead(there, here):
                 wanted = here.rows + there.rows + place + life + way + anybody
-                mine = self.at_barrier(waits, self._arrival_of(copy))
+                mine = self.at_barrier(waits, copy)
                 seen = (rows for _, rows in self.seen(here, event, mine, "''"))
                 sentence = f"'{write.buffer}' may be read before it has arrived"
                 refuse_uncovered(self.program, sentence, here, wanted, seen, [*there.loops, *axes])
@@ -315,7 +323,8 @@ class _Protocol(Knowledge):
         here, name = Moment(copy), copy.leaf.stmt.target.buffer
         releases = [p for p in self.releases if p.places[0] == copy.places[0]]
         mine = self.at_barrier(waits, releases[0]) if releases else []
-        for event, rows, names in self.numbers.before(here, Event(self.numbers.point(here, var(ring.loop)))):
+        mine_now = Event(self.numbers.point(here, var(ring.loop)), block=here.doer)
+        for event, rows, names in self.numbers.before(here, mine_now):
             seen = (known for _, known in self.seen(here, event, mine, "'"))
             sentence = f"'{name}' may be overwritten before it has been read"
             refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
@@ -324,7 +333,9 @@ class _Protocol(Knowledge):
         """Whoever uses a slot of a ring says so behind that."""
         here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
         releases = [p for p in self.releases if p.places[0] == read.places[0]]
-        event, (anybody, axes) = Event(self.numbers.point(here, var(ring.loop))), self._anybody(read)
+        (axes, anybody), (who, fillers) = self.anybody(read), everybody_of(self.blocks(read))
+        at = tuple(form(var(name)) for name in who.values())
+        event = Event(self.numbers.point(here, var(ring.loop)), block=at)
         if len({p.leaf.stmt.target.buffer for p in releases}) > 1:
             raise Refused(f"'{name}' is released at several barriers")
         pieces = (
@@ -334,7 +345,8 @@ class _Protocol(Knowledge):
             for way in ways_ahead(here, told)
         )
         sentence = f"'{name}' is used, and whoever does so does not say that it can be filled again"
-        refuse_uncovered(self.program, sentence, here, here.rows + anybody, pieces, axes)
+        wanted = here.rows + anybody + fillers
+        refuse_uncovered(self.program, sentence, here, wanted, pieces, (*axes, *who.values()))
 
     def check_memory(self, waits: Sequence[Placed]) -> None:
         """Nothing is read before it has arrived, or overwritten before it has been read."""
@@ -343,11 +355,6 @@ class _Protocol(Knowledge):
                 self.check_reads(copy, read, waits)
             if kind_of(copy.leaf.stmt) == "bulk copy in a ring":
                 self.check_overwritten(copy, self.rings[copy.places[0]], waits)
-
-    def _anybody(self, read: Placed) -> tuple[Rows, tuple[str, ...]]:
-        """Rows for the threads that do what is outside of their loops, and the names of their axes."""
-        axes = {n: e for n, e in self.threads(read.places[0]).items() if n not in read.leaf.names}
-        return tuple(row for name, extent in axes.items() for row in range_of(name, extent)), (*axes,)
 
     def check_needed(self, wait: Placed) -> None:
         """Without this wait something would be read too early; but where no slot is filled again all is over."""

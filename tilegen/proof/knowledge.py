@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
@@ -11,7 +12,7 @@ from tilegen.poly.rows import Rows, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of
 from tilegen.proof.barriers import CertainBarriers
 from tilegen.proof.kinds import COPIES, leaves_of_kind
-from tilegen.proof.moments import Moment, rows_of_same_thread, ways_ahead
+from tilegen.proof.moments import RANK, Moment, rows_of_same_thread, ways_ahead
 from tilegen.proof.numbers import Event, Numbers, is_turn
 from tilegen.proof.roles import Ring
 
@@ -22,20 +23,20 @@ class Knowledge:
     def __init__(self, walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
         self.walls, self.rings = walls, rings
         self.program: Projection = walls.program
-        self.releases = leaves_of_kind(self.program, "release")
-        self.arrivals = leaves_of_kind(self.program, "arrival") + self.releases
+        self.numbers = Numbers(self.program, rings)
+        self.releases, self.arrivals = leaves_of_kind(self.program, "release"), self.numbers.arrivals
         self.waits = leaves_of_kind(self.program, "wait")
         self.passes, self.takes = leaves_of_kind(self.program, "pass"), leaves_of_kind(self.program, "take")
         self.copies = [p for kind in COPIES for p in leaves_of_kind(self.program, kind)]
-        self.numbers = Numbers(self.program, rings)
+        self.sent = [p for p in self.copies if p.leaf.along(RANK)[1:]]  # to other blocks, where they arrive, too
 
     def at_launch(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
         return [p for p in events if p.places[0] == other.places[0]]
 
     def at_barrier(self, events: Sequence[Placed], other: Placed) -> list[Placed]:
         """Those of the events that are at the same array of barriers."""
-        name = other.leaf.stmt.target.buffer
-        return [p for p in self.at_launch(events, other) if p.leaf.stmt.target.buffer == name]
+        name = self.numbers.target(other).buffer
+        return [p for p in self.at_launch(events, other) if self.numbers.target(p).buffer == name]
 
     def knowing(
         self, here: Moment, event: Event, later: Event, waits: Sequence[Placed], barrier: Placed
@@ -60,13 +61,14 @@ class Knowledge:
         self, here: Moment, events: Sequence[Event], waits: Sequence[Placed], barrier: Placed
     ) -> Iterator[tuple[Moment, Rows]]:
         """(an arrival at another barrier that the thread of `here` has waited for, rows for both)."""
-        name = barrier.leaf.stmt.target.buffer
+        name = self.numbers.target(barrier).buffer
         others = [w for w in waits if w.leaf.stmt.target.buffer != name and not is_turn(w) and not is_turn(barrier)]
         for event in events:
-            for seen, rows in self.seen(here, event, others, "'"):
-                for arrival in self.at_barrier(self.arrivals, seen.placed):
+            for seen, rows in self.seen(here, replace(event, block=()), others, "'"):
+                there = replace(event, block=seen.block)
+                for arrival in self.at_barrier((*self.arrivals, *self.sent), seen.placed):
                     told = Moment(arrival, "''")
-                    for equal in self.numbers.is_at(told, event):
+                    for equal in self.numbers.is_at(told, there):
                         yield told, rows + told.rows + equal
         for event in events:
             for taken in (Moment(take, "'") for take in self.at_launch(self.takes, barrier)):
@@ -81,10 +83,9 @@ class Knowledge:
     # -- threads
 
     def consumers(self, wait: Placed) -> tuple[Mapping[str, str], Rows]:
-        """Names for each consumer, and rows for that."""
-        axes = self.threads(wait.places[0])
-        who, consumes = {name: f"{name}!" for name in axes}, rows_of(self.rings[wait.places[0]].consumes)
-        return who, rename(tuple(row for name, e in axes.items() for row in range_of(name, e)) + consumes, who)
+        """Names for each consumer of each block of a cluster, and rows for that."""
+        who, rows = everybody_of({**self.threads(wait.places[0]), **self.blocks(wait)})
+        return who, rows + rename(rows_of(self.rings[wait.places[0]].consumes), who)
 
     def of_group(self, placed: Placed, number: Form, who: Mapping[str, str]) -> Rows:
         """Rows that say that a consumer is of the group of this number, where groups take turns."""
@@ -92,11 +93,31 @@ class Knowledge:
         return form(ring.group).rename(who).minus(number).zero() if ring and ring.turn and who else ()
 
     def is_thread(self, moment: Moment, who: Mapping[str, str]) -> Rows:
-        pairs = [(moment.names[name], other) for name, other in who.items() if name in moment.names]
+        mine = {**moment.names, **dict.fromkeys(self.blocks(moment.placed), *moment.ranks[1:])}
+        pairs = [(mine[name], other) for name, other in who.items() if name in mine]
         return tuple((True, ((one, 1), (other, -1)), 0) for one, other in pairs)
+
+    def anybody(self, placed: Placed) -> tuple[tuple[str, ...], Rows]:
+        """The axes of the threads that do what is outside of their loops, and rows for these."""
+        axes = {n: e for n, e in self.threads(placed.places[0]).items() if n not in placed.leaf.names}
+        return (*axes,), _ranges_of(axes)
+
+    def blocks(self, placed: Placed) -> Mapping[str, Affine]:
+        """How many blocks a cluster has, by the name of their loop."""
+        return {name: placed.leaf.loops[name] for name in placed.leaf.along(RANK)[:1]}
 
     def threads(self, launch: int) -> Mapping[str, Affine]:
         """The thread loops of a launch: what is outside of one of them is done by all of its threads."""
         leaves = [p.leaf for p in self.program.leaves if p.places[0] == launch]
         each = [(n, k, e) for leaf in leaves for n, k, e in zip(leaf.names, leaf.kinds, leaf.extents, strict=True)]
         return {name: extent for name, kind, extent in each if kind in THREAD_KINDS}
+
+
+def everybody_of(axes: Mapping[str, Affine]) -> tuple[Mapping[str, str], Rows]:
+    """Names for each thread, or block, along these axes, and rows for that."""
+    who = {name: f"{name}!" for name in axes}
+    return who, rename(_ranges_of(axes), who)
+
+
+def _ranges_of(axes: Mapping[str, Affine]) -> Rows:
+    return tuple(row for name, extent in axes.items() for row in range_of(name, extent))

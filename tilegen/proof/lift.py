@@ -86,11 +86,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, ring)
         if ring:
-            consumes, extent, group, tests = substitute(
-                (ring.consumes, ring.extent, ring.group, ring.tests), where.values
-            )
-            ring = replace(ring, consumes=consumes, extent=extent, group=group, tests=tests)
-            result.rings[len(result.body)] = ring
+            result.rings[len(result.body)] = ring = substitute(ring, where.values)
         around = where.extents | extents_of(nodes(body))
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))

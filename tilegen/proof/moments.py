@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.judge.cross_thread import rows_of_adjacent
 from tilegen.poly.covering import find_uncovered
@@ -16,10 +16,15 @@ from tilegen.poly.system import Form, equal_rows, example, form, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.proof.barriers import CertainBarriers, Slot
 
+# The kind of a loop over the blocks of a cluster: around all that is in the memory of each of them, and around what one
+# of them does to that of another.
+RANK = "rank"
+
 
 @dataclass(frozen=True)
 class Moment:
-    """An instance of a leaf, whose names are those of the leaf with a mark; loops over blocks are the same for all."""
+    """An instance of a leaf, whose names are those of the leaf with a mark. Loops over blocks are the same for all, but
+    for those of a cluster."""
 
     placed: Placed
     mark: str = ""
@@ -41,6 +46,22 @@ class Moment:
     def loops(self) -> list[str]:
         return [self.names.get(n, n) for n in self.leaf.names]
 
+    @property
+    def ranks(self) -> list[str]:
+        """In whose memory this is, of the blocks of a cluster, and who does it; none outside of clusters."""
+        found = self.leaf.along(RANK)
+        return [self.names.get(n, n) for n in (found[0], found[-1])] if found else []
+
+    @property
+    def block(self) -> tuple[Form, ...]:
+        """The number of the block in whose memory this is."""
+        return tuple(form(var(name)) for name in self.ranks[:1])
+
+    @property
+    def doer(self) -> tuple[Form, ...]:
+        """The number of the block that does it."""
+        return tuple(form(var(name)) for name in self.ranks[1:])
+
     def form(self, value: Affine) -> Form:
         """The value there."""
         plain = form(value)
@@ -51,11 +72,12 @@ def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
     """Rows that say so; along an axis that `two` is no loop of, the name of the axis tells which thread is meant."""
     threads = [n for n, kind in zip(one.leaf.names, one.leaf.kinds, strict=True) if kind in THREAD_KINDS]
     pairs = [(one.names.get(n, n), two.names.get(n, n)) for n in threads]
+    pairs += zip(one.ranks[1:], two.ranks[1:], strict=True)
     return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
 
 
 def ways_ahead(one: Moment, two: Moment) -> Iterator[Rows]:
-    """Rows for the ways in which `one` stands before `two` in the program that every thread of a block runs."""
+    """Rows for the ways in which `one` stands before `two` in the program that every thread runs."""
     return (rows for _, rows in carried_ways_ahead(one, two))
 
 
@@ -66,7 +88,7 @@ def carried_ways_ahead(one: Moment, two: Moment) -> Iterator[tuple[str | None, R
     depth = one.placed.common_depth(two.placed)
     for name, kind in list(zip(one.leaf.names, one.leaf.kinds, strict=True))[:depth]:
         first, second = one.names.get(name, name), two.names.get(name, name)
-        if kind not in THREAD_KINDS and first != second:
+        if kind not in THREAD_KINDS and name not in one.leaf.along(RANK)[:1] and first != second:
             ways.append((name, (*equal, (False, ((second, 1), (first, -1)), -1))))
             equal += ((True, ((second, 1), (first, -1)), 0),)
     if one.placed.places < two.placed.places:
@@ -75,8 +97,9 @@ def carried_ways_ahead(one: Moment, two: Moment) -> Iterator[tuple[str | None, R
 
 
 def rows_of_same_place(one: Moment, a: Use, two: Moment, b: Use) -> Rows:
-    """Rows that say that the two touch one element."""
-    return equal_rows([one.form(i) for i in a.index], [two.form(i) for i in b.index])
+    """Rows that say that the two touch one element, of one block."""
+    index = ([*at.block, *map(at.form, use.index)] for at, use in ((one, a), (two, b)))
+    return equal_rows(*index)
 
 
 def rows_of_one_life(program: Projection, name: str, one: Moment, two: Moment) -> Rows:

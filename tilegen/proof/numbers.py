@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import Access, Condition
 from tilegen.poly.instances import Placed, Projection, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.kinds import kind_of
+from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
 from tilegen.proof.moments import Moment, refuse_possible
 from tilegen.proof.roles import Ring
 
@@ -33,11 +33,15 @@ Point = tuple[Form, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """The event that a number of slots before a place has; `also` says the same of another place."""
+    """The event that a number of slots before a place has; `also` says the same of another place.
+
+    `block` is that of a cluster at whose barriers it is; of none, if it does not matter.
+    """
 
     point: Point
     back: int = 0
     also: tuple[Event, ...] = ()
+    block: tuple[Form, ...] = ()
 
 
 def is_turn(placed: Placed) -> bool:
@@ -50,23 +54,36 @@ class Numbers:
 
     def __init__(self, program: Projection, rings: Mapping[int, Ring]) -> None:
         self.program, self.rings = program, rings
-        self.lag = cache(self._lag)
+        self.arrivals = [p for kind in ("arrival", "release") for p in leaves_of_kind(program, kind)]
+        self.lag, self.target = cache(self._lag), cache(self._target)
 
     def runs(self, placed: Placed) -> tuple[str, ...]:
         """The loops in whose iterations numbers begin anew."""
         ring = self.rings.get(placed.places[0])
         return (ring.runs[:-1] if is_turn(placed) else ring.runs) if ring else ()
 
+    def _target(self, placed: Placed) -> Access:
+        """The barrier and the phase; of a copy, what is said there before it."""
+        if kind_of(placed.leaf.stmt) not in COPIES:
+            return placed.leaf.stmt.target
+        name = placed.leaf.stmt.target.buffer
+        found = [p for p in self.arrivals if p.number < placed.number and p.places[0] == placed.places[0]]
+        if not found or not set(found[-1].leaf.names) <= set(placed.leaf.names):
+            raise Refused(f"a copy to '{name}' brings bytes that nobody expects")
+        if found[-1].leaf.stmt.guard != placed.leaf.stmt.guard:
+            raise Refused(f"a copy to '{name}' is made under another test than its arrival")
+        return found[-1].leaf.stmt.target
+
     def slots(self, placed: Placed) -> int:
-        return self.program.buffers[placed.leaf.stmt.target.buffer].shape[0].const
+        return self.program.buffers[self.target(placed).buffer].shape[0].const
 
     def number(self, placed: Placed) -> Affine:
-        slot, *phase = placed.leaf.stmt.target.index  # of a turn, the group
+        slot, *phase = self.target(placed).index  # of a turn, the group
         return phase[0] * self.slots(placed) + slot if phase else slot
 
     def _lag(self, placed: Placed) -> int:
         """How many numbers an event of a ring may be before its run: none, or those of all slots."""
-        ring, name, turn = self.rings.get(placed.places[0]), placed.leaf.stmt.target.buffer, is_turn(placed)
+        ring, name, turn = self.rings.get(placed.places[0]), self.target(placed).buffer, is_turn(placed)
         if ring is None:
             return 0
         if not {*self.runs(placed)} <= {*placed.leaf.names} or (self.slots(placed) != ring.slots and not turn):
@@ -84,7 +101,7 @@ class Numbers:
     def event(self, moment: Moment) -> Event:
         """What is spoken of."""
         back = self.lag(moment.placed)
-        return Event(self.point(moment, self.number(moment.placed) + back), back)
+        return Event(self.point(moment, self.number(moment.placed) + back), back, block=moment.block)
 
     def point(self, moment: Moment, number: Affine) -> Point:
         return (*(moment.form(var(run)) for run in self.runs(moment.placed)), moment.form(number))
@@ -100,7 +117,7 @@ class Numbers:
         also = () if event.back or turn else (Event(event.point, slots),)
         earlier = number.minus(Form((), 0), slots)
         if not turn:
-            yield Event((*runs, earlier), event.back, also), earlier.nonnegative(), ()
+            yield Event((*runs, earlier), event.back, also, event.block), earlier.nonnegative(), ()
         if ring is None:
             return
         names = {name: f"{name}^" for name in (*loops, *(() if turn else (ring.loop,)))}
@@ -121,11 +138,11 @@ class Numbers:
             rows += point[-1].minus(earlier).minus(there(ring.extent)).nonnegative()
         for n in range(len(loops)):
             order = equal_rows(point[:n], runs[:n]) + runs[n].minus(point[n], 1).nonnegative()
-            yield Event(point, event.back, also), rows + order, tuple(names.values())
+            yield Event(point, event.back, also, event.block), rows + order, tuple(names.values())
 
     def is_at(self, moment: Moment, event: Event) -> Iterator[Rows]:
         """Rows that say that it speaks of the event; none where it does not."""
         mine = self.event(moment)
         for each in (event, *event.also):
             if mine.back == each.back:
-                yield equal_rows(mine.point, each.point)
+                yield equal_rows(mine.point, each.point) + (equal_rows(mine.block, event.block) if event.block else ())

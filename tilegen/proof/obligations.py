@@ -9,7 +9,7 @@ from time import perf_counter
 from types import MappingProxyType
 
 from tilegen.ir.choices import negations
-from tilegen.ir.nodes import Condition, Stmt, Tree
+from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds, is_within
@@ -38,6 +38,7 @@ from tilegen.proof.bulk import SEEN_STORES, without_events
 from tilegen.proof.bulk_stores import check_stored, check_stores
 from tilegen.proof.happens_before import check_events, meetings_of_waits
 from tilegen.proof.instructions import PRODUCTS
+from tilegen.proof.moments import RANK
 from tilegen.proof.products import check_products
 from tilegen.proof.roles import Ring
 from tilegen.proof.waits import check_waits
@@ -129,7 +130,7 @@ def questions(
     touched = CertainBarriers(printed, stops) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS) for b in tree.buffers)
-    events = cache(lambda: CertainBarriers(project(tree), stops))
+    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
         ("order", (lambda: check_order(program), lambda: check_updates(program)), ()),
@@ -148,6 +149,18 @@ def questions(
             else ("stores", (), ())
         ),
     )
+
+
+def _with_ranks(tree: Tree, rings: Mapping[int, Ring]) -> Tree:
+    """`tree` where loops over blocks of clusters are of a kind of their own: events are those of one cluster."""
+
+    def change(launch: Node, ring: Ring | None) -> Node:
+        ranks = {name for rank in ring.ranks for name in rank.names()} if ring else set()
+        return rewrite_nodes(
+            (launch,), lambda v: replace(v, kind=RANK) if isinstance(v, Loop) and v.name in ranks else v
+        )[0]
+
+    return replace(tree, body=tuple(change(launch, rings.get(n)) for n, launch in enumerate(tree.body)))
 
 
 def ask(every: Iterable[tuple[str, Parts]]) -> tuple[Obligation, ...]:

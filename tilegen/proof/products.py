@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilegen.ir.affine import var
 from tilegen.poly.instances import Placed
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import range_of
 from tilegen.proof.barriers import CertainBarriers
 from tilegen.proof.bulk import is_event
 from tilegen.proof.kinds import kind_of, leaves_of_kind
@@ -54,8 +53,7 @@ class _Products(Knowledge):
 
     def _ask(self, sentence: str, there: Moment, here: Moment, way: Rows, *chains: Sequence[Sequence[Placed]]) -> None:
         """Refused where none of the chains of events stands between the two, in all threads that do both."""
-        axes = {n: e for n, e in self.threads(here.placed.places[0]).items() if n not in here.leaf.names}
-        anybody = tuple(row for name, extent in axes.items() for row in range_of(name, extent))
+        axes, anybody = self.anybody(here.placed)
         wanted = here.rows + there.rows + way + anybody + rows_of_same_thread(there, here)
         pieces = (rows for steps in chains for rows in self._chain(there, here, steps))
         refuse_uncovered(self.program, sentence, here, wanted, pieces, [*there.loops, *axes])

@@ -51,7 +51,6 @@ from tilegen.lowering.timelines import (
     is_event,
 )
 from tilegen.poly import Refused
-from tilegen.proof.clusters import leave_cluster
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,10 @@ class Ring:
         runs: the loops around it, of blocks apart.
         slots: how many there are.
         buffers: the memory that has them.
-        consumes: the test of who is a consumer; `warps` of them use a slot.
+        consumes: the test of who is a consumer; `warps` of them, in each block of a cluster, use a slot.
         tests: under which it runs.
         turn: the last one of the runs, if in its iteration n only consumers of `group` n do their part.
+        ranks: the numbers of two blocks of a cluster of `blocks`: whose memory it is, and who does something to that.
     """
 
     loop: str
@@ -77,6 +77,8 @@ class Ring:
     tests: tuple[Condition, ...] = ()
     turn: str = ""
     group: Affine = Affine()
+    ranks: tuple[Affine, ...] = ()
+    blocks: int = 1
 
     @property
     def threads_of_turn(self) -> int:
@@ -86,7 +88,6 @@ class Ring:
 
 def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...], Ring | None]:
     """(`body` as one program, the ring that its roles share; None if it has no roles). Raises Refused."""
-    body = leave_cluster(body, launch)
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     others = [node for node in body if not _roles_of(node)]
     if any(isinstance(n, StartRing | NextSlot) or is_event(n, EMPTIED, TURNS) for n in nodes(others)):
@@ -104,6 +105,11 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     if any(access.buffer in ring.buffers for access in accesses(others)):
         raise Refused(f"slots of '{ring.loop}' are used outside of it")
     return (*body[:at], *joined, *body[at + 1 :]), ring
+
+
+def share_of(rank: str) -> str:
+    """The loop over the blocks of a cluster that do something to the memory of one of them."""
+    return f"{rank}.share"
 
 
 @dataclass(frozen=True)
@@ -138,14 +144,16 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     elif around != mine:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
     threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
-    threads |= {launch.cluster.rank} if launch.cluster else set()
+    rank, blocks = (launch.cluster.rank, launch.cluster.blocks) if launch.cluster else ("", 1)
     *runs, (loop, extent) = around
-    if names_in(walk(around)) & threads:
+    if names_in(walk(around)) & {*threads, rank}:
         raise Refused(f"how often '{loop}' runs is not the same for all threads of a block or cluster")
     fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line == FILLED)
     names = tuple(run[0] for run in runs if isinstance(run[0], str))
     tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
-    ring = Ring(str(loop), extent, names, slots, fills, consumes, consumers // WARP, tests, turn, var(group))
+    ranks = (var(rank), var(share_of(rank))) if rank else ()
+    who = (consumes, consumers // WARP, tests, turn, var(group), ranks, blocks)
+    ring = Ring(str(loop), extent, names, slots, fills, *who)
     joined = _Parts(ring, start.place, consumers, roles.tests).merge(consuming, producing)
     if start.place.number in names_in(walk(joined)) or any(map(_skips, nodes(joined))):
         raise Refused(f"a place in the ring of '{loop}' is used outside of it")
