@@ -1,6 +1,6 @@
 """Fits the coefficients of the model of time to what `python examples/sweep.py KIND --members` has measured.
 
-    python examples/fit.py F.jsonl ... [--to tilegen/lab/fitted/sm_90.json]
+    python examples/fit.py F.jsonl ... [--to tilegen/lab/choice/fitted/sm_90.json]
 
 First all members of a family share coefficients, then each moves away from these as far as its own times want it. What
 is small is the mean square of the logarithms of predicted over measured times. Nothing of a shape is kept.
@@ -19,7 +19,7 @@ from typing import Any
 
 from sweep import KINDS, chooser_of
 
-from tilegen.lab.model import Coefficients, Parts
+from tilegen.lab.choice.model import Coefficients, Parts
 
 Times = list[tuple[list[Parts], float]]  # of a member: its launches at some sizes, and measured microseconds
 _PULL = 0.01  # how much a coefficient that is not that of the family counts, beside the mean of squares
@@ -29,7 +29,7 @@ NAMES = tuple(asdict(Coefficients()))
 def main() -> None:
     words = argparse.ArgumentParser()
     words.add_argument("files", nargs="+")
-    words.add_argument("--to", default="tilegen/lab/fitted/sm_90.json")
+    words.add_argument("--to", default="tilegen/lab/choice/fitted/sm_90.json")
     given = words.parse_args()
     lines = [json.loads(line) for file in given.files for line in Path(file).read_text().splitlines()]
     path = Path(given.to)

@@ -30,9 +30,9 @@ from typing import Any
 import tilegen
 from tilegen.backends.architectures import compiled_architecture, instructions_of
 from tilegen.backends.nvrtc import compile_text
-from tilegen.lab import metric
-from tilegen.lab.family import Chooser
-from tilegen.lab.machine import stock_machine
+from tilegen.lab.choice.family import Chooser
+from tilegen.lab.counts import metric
+from tilegen.lab.predict.machine import stock_machine
 
 # The file, the kernel, the type of the inputs.
 KINDS = {

@@ -25,15 +25,15 @@ from tilegen.ir.instructions import Instruction
 from tilegen.ir.shown import counted
 from tilegen.ir.steps import Define, Family, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
+from tilegen.lab.choice.tuned import TunedKernel
 from tilegen.lab.studies import Studies
-from tilegen.lab.tuned import TunedKernel
 from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._methods import Steps
 
 if TYPE_CHECKING:
     from tilegen.backends.device_program import Program
     from tilegen.backends.text_versions import TextVersions
-    from tilegen.lab.records import RunRecord
+    from tilegen.lab.records.records import RunRecord
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 

@@ -3,7 +3,7 @@
 import tilegen
 from tilegen.ir.alike import find_difference
 from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.check import cases
+from tilegen.lab.checks.check import cases
 
 ROUNDED = """
 kernel product(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N], D: f32[M, N]:

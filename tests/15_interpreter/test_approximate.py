@@ -8,7 +8,7 @@ from tilegen.frontend import build, parse
 from tilegen.interpreter import reference
 from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.ir.tolerance import Tolerance
-from tilegen.lab.inputs import random
+from tilegen.lab.checks.inputs import random
 
 
 def kernel(value: str, dtype: str = "f32"):

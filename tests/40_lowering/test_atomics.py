@@ -13,7 +13,7 @@ from tilegen.backends import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lab.sites import program_of
+from tilegen.lab.counts.sites import program_of
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier, VectorStore
 from tilegen.proof import prove

@@ -7,9 +7,9 @@ from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps
-from tilegen.lab.sites import program_of
-from tilegen.lab.traffic import traffic
-from tilegen.lab.trips import with_mean_trips
+from tilegen.lab.counts.sites import program_of
+from tilegen.lab.counts.traffic import traffic
+from tilegen.lab.counts.trips import with_mean_trips
 from tilegen.lowering import lower
 from tilegen.proof import prove
 from tilegen.schedule import apply

@@ -10,7 +10,7 @@ from tilegen import load
 from tilegen.errors import ArgumentError, IllegalStep
 from tilegen.interpreter import reference, run
 from tilegen.ir.written import tree_of
-from tilegen.lab.check import cases, check
+from tilegen.lab.checks.check import cases, check
 from tilegen.lowering import lower
 from tilegen.lowering.program import Barrier
 from tilegen.proof import prove

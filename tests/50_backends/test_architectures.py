@@ -14,7 +14,7 @@ from tilegen.backends.text import emit
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
 from tilegen.frontend.stock import stock_instructions
-from tilegen.lab.explain import explain_tree
+from tilegen.lab.predict.explain import explain_tree
 from tilegen.lowering import lower
 
 SCALAR = """

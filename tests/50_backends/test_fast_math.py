@@ -8,7 +8,7 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.check import cases_by_tolerance, check
+from tilegen.lab.checks.check import cases_by_tolerance, check
 from tilegen.lowering import lower
 
 ALL = ("divide", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh")

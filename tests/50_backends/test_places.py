@@ -6,7 +6,7 @@ import pytest
 from tests.support.by_hand import agrees, compiles, schedule_text
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, SourceError, StepError
-from tilegen.lab.check import cases
+from tilegen.lab.checks.check import cases
 from tilegen.lowering import lower
 
 BOXES = """

@@ -13,9 +13,9 @@ from tilegen.backends.devices import engine, program
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.errors import DeviceError
 from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.check import cases as trials
-from tilegen.lab.check import check
-from tilegen.lab.sizes import sizes_to_check
+from tilegen.lab.checks.check import cases as trials
+from tilegen.lab.checks.check import check
+from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering.look_back_node import LookBack
 
 

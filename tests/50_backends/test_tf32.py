@@ -17,7 +17,7 @@ from tilegen.ir.nodes import Const, Expr, Op
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
-from tilegen.lab.check import cases, check
+from tilegen.lab.checks.check import cases, check
 from tilegen.lowering import lower
 from tilegen.lowering.program import Perform
 from tilegen.proof import prove

@@ -15,7 +15,7 @@ from tilegen.backends import opencl
 from tilegen.backends.devices import engine
 from tilegen.backends.engine import Run
 from tilegen.backends.kernel_launch import KernelLaunch
-from tilegen.lab.records import Device, RunRecord, line_of
+from tilegen.lab.records.records import Device, RunRecord, line_of
 from tilegen.poly import system
 
 THREADS, CALLS = 4, 50

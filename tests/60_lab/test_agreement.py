@@ -10,11 +10,11 @@ from tilegen.backends.host import HostArrays
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.nodes import Kernel
-from tilegen.lab import agreement
-from tilegen.lab.agreement import Agreement, sample_of
-from tilegen.lab.beside import Library
-from tilegen.lab.inputs import random
-from tilegen.lab.timing import hold_library
+from tilegen.lab.checks import agreement
+from tilegen.lab.checks.agreement import Agreement, sample_of
+from tilegen.lab.checks.inputs import random
+from tilegen.lab.measure.beside import Library
+from tilegen.lab.measure.timing import hold_library
 
 LARGE = {"M": 5000, "N": 6000, "K": 300, "B": 64, "F": 128, "C": 32, "H": 20, "W": 20, "D": 300}
 

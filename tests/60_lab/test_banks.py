@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.stock import schedule_stock
 from tilegen.ir.swizzle import Swizzle
-from tilegen.lab.addresses import patterns
-from tilegen.lab.banks import Remedy, conflict, lane_map, remedies, turns
-from tilegen.lab.sites import program_of
-from tilegen.lab.widen import widen
+from tilegen.lab.counts.addresses import patterns
+from tilegen.lab.counts.banks import Remedy, conflict, lane_map, remedies, turns
+from tilegen.lab.counts.sites import program_of
+from tilegen.lab.counts.widen import widen
 from tilegen.lowering import lower
 from tilegen.primitives import registry
 

@@ -16,12 +16,12 @@ from tilegen.backends.engine import Engine
 from tilegen.backends.host import HostArrays
 from tilegen.ir.beside import Beside, NotListed, check
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.agreement import Agreement
-from tilegen.lab.beside import COPY, Library, Meaning
-from tilegen.lab.compare import ComparisonRun
-from tilegen.lab.inputs import random
-from tilegen.lab.sizes import power_sizes
-from tilegen.lab.timing import fastest_rival
+from tilegen.lab.checks.agreement import Agreement
+from tilegen.lab.checks.inputs import random
+from tilegen.lab.checks.sizes import power_sizes
+from tilegen.lab.measure.beside import COPY, Library, Meaning
+from tilegen.lab.measure.compare import ComparisonRun
+from tilegen.lab.measure.timing import fastest_rival
 
 LIMITS = (2**20, 2**22)  # of what runs on a CPU
 
@@ -113,7 +113,7 @@ def test_a_kernel_is_checked_and_timed_beside_the_library(name: str) -> None:
 
 @pytest.mark.parametrize(("file", "name"), [s for s in STOCK if any(b.library == "cupy" for b in kernel_of(*s).beside)])
 def test_without_torch_cupy_computes_it(file: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilegen.lab.beside.find_spec", lambda name: None)
+    monkeypatch.setattr("tilegen.lab.measure.beside.find_spec", lambda name: None)
     found, notes = compared(file, name, OnCpu())
     assert (found, len(notes)) == ("cupy", 1)
 
@@ -129,7 +129,7 @@ def test_what_moves_data_stands_beside_a_copy_and_others_say_why_there_is_nothin
 
 
 def test_a_call_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilegen.lab.beside.find_spec", lambda name: None)
+    monkeypatch.setattr("tilegen.lab.measure.beside.find_spec", lambda name: None)
     text = load("gemm").kernel("gemm").file.kernel_alone("gemm").replace('cupy "A @ B"', 'cupy "{}"')
     for other, why in {
         "A @ B + A[:, :1]": "times as far off as rounding can explain",

@@ -3,10 +3,10 @@
 import pytest
 
 import tilegen
-from tilegen.lab.explain import explain_tree
-from tilegen.lab.machine import H200
-from tilegen.lab.sites import program_of
-from tilegen.lab.traffic import traffic
+from tilegen.lab.counts.sites import program_of
+from tilegen.lab.counts.traffic import traffic
+from tilegen.lab.predict.explain import explain_tree
+from tilegen.lab.predict.machine import H200
 from tilegen.lowering import lower
 
 ROWS = """\

@@ -11,8 +11,8 @@ import tilegen
 from tilegen.backends.devices import InterpretedProgram, InterpreterEngine
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.lab.check import Trial, cases, check
-from tilegen.lab.inputs import draw_kinds
+from tilegen.lab.checks.check import Trial, cases, check
+from tilegen.lab.checks.inputs import draw_kinds
 
 SIZES = {"M": 5, "N": 7, "K": 6}
 

@@ -12,8 +12,8 @@ from tilegen.backends import nvml
 from tilegen.backends.devices import engine
 from tilegen.backends.nvml import Reading, Sensors
 from tilegen.errors import DeviceError
-from tilegen.lab.conditions import Watch, compiler_name, device_of
-from tilegen.lab.records import Conditions, Readings
+from tilegen.lab.measure.conditions import Watch, compiler_name, device_of
+from tilegen.lab.records.records import Conditions, Readings
 
 
 class NVMLError(Exception):

@@ -12,9 +12,15 @@ from tilegen.backends.device_program import _scratch_maker
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.cli import printing, run
 from tilegen.errors import DeviceError, LimitError
-from tilegen.lab.cost import check_outlook, require_check_memory, require_timing_memory, scratch_bytes, timing_outlook
-from tilegen.lab.explain import explain, explain_tree
-from tilegen.lab.machine import H200, stock_machine
+from tilegen.lab.measure.cost import (
+    check_outlook,
+    require_check_memory,
+    require_timing_memory,
+    scratch_bytes,
+    timing_outlook,
+)
+from tilegen.lab.predict.explain import explain, explain_tree
+from tilegen.lab.predict.machine import H200, stock_machine
 
 CHAIN = "kernel two(x: f32[N]) -> y: f32[N]:\n    var t: f32[N]\n    t[i] = 2 * x[i]\n    y[i] = t[i] + x[N - 1 - i]\n"
 

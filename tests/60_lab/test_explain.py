@@ -6,10 +6,10 @@ from tests.support.cover import each_stock_schedule
 from tests.support.stock import schedule_stock
 from tilegen.api import load
 from tilegen.backends import toolkit
-from tilegen.lab.explain import explain, explain_tree, stages_by_line
-from tilegen.lab.sites import program_of
-from tilegen.lab.sizes import GPU_LIMITS, power_sizes
-from tilegen.lab.traffic import traffic
+from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.counts.sites import program_of
+from tilegen.lab.counts.traffic import traffic
+from tilegen.lab.predict.explain import explain, explain_tree, stages_by_line
 from tilegen.lowering import lower
 
 CUBE = {"M": 4096, "N": 4096, "K": 4096}

@@ -6,9 +6,9 @@ import pytest
 import tilegen
 from tilegen import api
 from tilegen.errors import SourceError, UsageError
-from tilegen.lab.machine import stock_machine
-from tilegen.lab.model import Coefficients
-from tilegen.lab.records import Device, RunRecord, line_of
+from tilegen.lab.choice.model import Coefficients
+from tilegen.lab.predict.machine import stock_machine
+from tilegen.lab.records.records import Device, RunRecord, line_of
 
 TEXT = """\
 kernel sums(A: f32[M, N]) -> S: f32[M]:

@@ -5,9 +5,9 @@ import pytest
 import tilegen
 from tilegen.backends.record import Record
 from tilegen.backends.text_versions import TextVersions
-from tilegen.lab.explain import explain_tree
-from tilegen.lab.footprint import moved_at_least
-from tilegen.lab.machine import H200
+from tilegen.lab.counts.footprint import moved_at_least
+from tilegen.lab.predict.explain import explain_tree
+from tilegen.lab.predict.machine import H200
 
 # kernel -> the elements that it touches of its tensors at N = 64
 TOUCHED = {

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from tilegen.ir.affine import const, var
-from tilegen.lab.formula import Formula, number, of, total
+from tilegen.lab.counts.formula import Formula, number, of, total
 
 
 def test_rounded_up_divisions_come_out_even():

@@ -6,8 +6,8 @@ import pytest
 import tilegen
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Load
-from tilegen.lab.explain import explain, explain_tree
-from tilegen.lab.gathers import value_of
+from tilegen.lab.counts.gathers import value_of
+from tilegen.lab.predict.explain import explain, explain_tree
 from tilegen.lowering import lower
 
 EMBED = """

@@ -2,9 +2,9 @@
 
 from tilegen.api import load
 from tilegen.backends.devices import engine
-from tilegen.lab import ladder as rungs
-from tilegen.lab.ladder import LadderRun, Rung
-from tilegen.lab.timing import Time
+from tilegen.lab.measure import ladder as rungs
+from tilegen.lab.measure.ladder import LadderRun, Rung
+from tilegen.lab.measure.timing import Time
 
 TEXT = """
 kernel scale(A: f32[M, N]) -> C: f32[M, N]:

@@ -9,8 +9,9 @@ import pytest
 import tilegen
 from tilegen.backends import gpus
 from tilegen.errors import DeviceError, UsageError
-from tilegen.lab.explain import explain, explain_tree
-from tilegen.lab.machine import (
+from tilegen.lab.counts.tensor_cores import TENSOR_CORES
+from tilegen.lab.predict.explain import explain, explain_tree
+from tilegen.lab.predict.machine import (
     H200,
     find_machine,
     machine_here,
@@ -19,8 +20,7 @@ from tilegen.lab.machine import (
     read_machine,
     stock_machine,
 )
-from tilegen.lab.schemas import find_complaint, schema
-from tilegen.lab.tensor_cores import TENSOR_CORES
+from tilegen.lab.records.schemas import find_complaint, schema
 
 ERRORS = Path(__file__).parents[1] / "errors" / "machine"
 WORDS = ("name", "arch", "basis", "devices")

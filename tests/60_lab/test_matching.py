@@ -5,7 +5,7 @@ import pytest
 
 import tilegen
 from tilegen.interpreter import reference
-from tilegen.lab.check import cases, check
+from tilegen.lab.checks.check import cases, check
 
 # The largest error of a product's factors together, as a share of the product.
 LOST = {"f16": 0.0, "tf32": 2.0**-9}

@@ -4,8 +4,8 @@ import pytest
 
 import tilegen
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.metric import moved_bytes, operations, rate, unit
-from tilegen.lab.product import as_product
+from tilegen.lab.checks.product import as_product
+from tilegen.lab.counts.metric import moved_bytes, operations, rate, unit
 
 
 def kernel(text: str) -> Kernel:

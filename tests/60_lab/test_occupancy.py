@@ -3,7 +3,7 @@
 import pytest
 
 from tilegen.errors import UsageError
-from tilegen.lab.occupancy import Limits, limits_of, occupancy
+from tilegen.lab.predict.occupancy import Limits, limits_of, occupancy
 
 
 def test_s15_two_blocks_of_520_bytes_fit_and_a_third_does_not():

@@ -10,7 +10,7 @@ import fastjsonschema
 import pytest
 
 from tilegen.errors import UsageError
-from tilegen.lab.records import (
+from tilegen.lab.records.records import (
     SCHEMA,
     Conditions,
     Device,
@@ -21,7 +21,7 @@ from tilegen.lab.records import (
     read_records,
     to_dict,
 )
-from tilegen.lab.schemas import schema
+from tilegen.lab.records.schemas import schema
 from tilegen.version import __version__
 
 ERRORS = Path(__file__).parents[1] / "errors" / "records"

@@ -5,7 +5,7 @@ import pytest
 import tilegen
 from tests.support.stock import cases, schedule_stock
 from tests.support.written import tree_from
-from tilegen.lab.remarks import remarks
+from tilegen.lab.predict.remarks import remarks
 
 TWO = """
 kernel two(X: f32[N]) -> Y: f32[N], Z: f32[N]:

@@ -15,9 +15,9 @@ from tests.support.stock import find, schedule_stock
 from tilegen.backends.devices import InterpretedProgram, InterpreterEngine, engine, program
 from tilegen.cli import run
 from tilegen.errors import WrongResult
-from tilegen.lab import inputs
-from tilegen.lab.check import Case
-from tilegen.lab.repeat import Repetition, find_unordered_sums, repeat
+from tilegen.lab.checks import inputs
+from tilegen.lab.checks.check import Case
+from tilegen.lab.checks.repeat import Repetition, find_unordered_sums, repeat
 
 SIZES = {"M": 5, "N": 7, "K": 6}
 ADDED = """\

@@ -5,7 +5,7 @@ import pytest
 import tilegen
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes, sizes_to_check
+from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes, sizes_to_check
 
 
 def kernel(text: str) -> Kernel:

@@ -13,13 +13,13 @@ from tilegen.backends.text import emit
 from tilegen.cli import explain_printing
 from tilegen.cli.asm import mix_line
 from tilegen.ir.instructions import ARCHITECTURES
-from tilegen.lab.explain import MOST_KEPT, explain, explain_tree
-from tilegen.lab.ladder import Rung, _skip_if_large
-from tilegen.lab.machine import H200
-from tilegen.lab.occupancy import SM
-from tilegen.lab.sites import program_of
-from tilegen.lab.tensor_cores import TENSOR_CORES, operations_of
-from tilegen.lab.traffic import arithmetic, traffic
+from tilegen.lab.counts.sites import program_of
+from tilegen.lab.counts.tensor_cores import TENSOR_CORES, operations_of
+from tilegen.lab.counts.traffic import arithmetic, traffic
+from tilegen.lab.measure.ladder import Rung, _skip_if_large
+from tilegen.lab.predict.explain import MOST_KEPT, explain, explain_tree
+from tilegen.lab.predict.machine import H200
+from tilegen.lab.predict.occupancy import SM
 from tilegen.lowering import lower
 
 # A block of 2 x 2 warps has a tile of 64 x 64, each warp 32 x 32: two fragments of A, four of B, eight of C.

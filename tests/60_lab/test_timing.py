@@ -15,11 +15,11 @@ from tilegen.backends.host import HostArrays
 from tilegen.cli import printing
 from tilegen.errors import WrongResult
 from tilegen.ir.tolerance import PLAIN
-from tilegen.lab import timing
-from tilegen.lab.agreement import Agreement
-from tilegen.lab.beside import Library
-from tilegen.lab.compare import Comparison, ComparisonRun, Row
-from tilegen.lab.timing import Runs, check_agreement, time_programs
+from tilegen.lab.checks.agreement import Agreement
+from tilegen.lab.measure import timing
+from tilegen.lab.measure.beside import Library
+from tilegen.lab.measure.compare import Comparison, ComparisonRun, Row
+from tilegen.lab.measure.timing import Runs, check_agreement, time_programs
 
 SIZES = {"M": 24, "N": 40, "K": 32}
 
@@ -165,7 +165,7 @@ def test_every_program_has_as_many_samples() -> None:
 
 @pytest.mark.pocl
 def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilegen.lab import tried as module
+    from tilegen.lab.measure import tried as module
 
     right = module.check
 
@@ -189,7 +189,7 @@ def test_a_wrong_schedule_gets_a_row_and_no_time(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.pocl
 def test_one_wrong_element_at_the_sizes_that_are_timed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few elements are sampled; the library's result, which numpy computes here, has all of them."""
-    monkeypatch.setattr("tilegen.lab.agreement._POINTS", 2**14)
+    monkeypatch.setattr("tilegen.lab.checks.agreement._POINTS", 2**14)
     sizes, on = {"M": 140, "N": 150, "K": 64}, engine("cpu")
     each = program(tilegen.load("gemm").schedule("tiled").tree, on)
     bind, spoiled = each.bind, [0.0]

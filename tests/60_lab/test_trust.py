@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tilegen.cli.trust import trust_lines
-from tilegen.lab.records import Conditions, Readings
-from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples, is_known, median_error
+from tilegen.lab.measure.trust import doubts_of_conditions, doubts_of_samples, is_known, median_error
+from tilegen.lab.records.records import Conditions, Readings
 
 
 def test_the_error_of_a_median_is_that_of_ranks() -> None:

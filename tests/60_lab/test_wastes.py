@@ -9,9 +9,9 @@ import pytest
 import tilegen
 from tests.support.stock import cases, schedule_stock
 from tilegen.cli import run
-from tilegen.lab.advice import advise
-from tilegen.lab.machine import H200
-from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.predict.advice import advise
+from tilegen.lab.predict.machine import H200
 
 MAP = "kernel more(A: f32[M, N]) -> C: f32[M, N]:\n    C[i, j] = A[i, j] + 1\n"
 TURNED = """

@@ -6,9 +6,9 @@ import pytest
 
 from tilegen import api
 from tilegen.backends.devices import engine, program
-from tilegen.lab.check import cases, check
-from tilegen.lab.machine import stock_machine
-from tilegen.lab.sizes import GPU_LIMITS, INTERPRETER_LIMITS, power_sizes, sizes_to_check
+from tilegen.lab.checks.check import cases, check
+from tilegen.lab.checks.sizes import GPU_LIMITS, INTERPRETER_LIMITS, power_sizes, sizes_to_check
+from tilegen.lab.predict.machine import stock_machine
 from tilegen.suggest import suggest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operators"

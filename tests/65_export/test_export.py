@@ -20,7 +20,7 @@ from tilegen.cli import run
 from tilegen.errors import DeviceError
 from tilegen.export import folder
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.lab.sizes import sizes_to_check
+from tilegen.lab.checks.sizes import sizes_to_check
 
 NAMES = ["vector_add.cu", "vector_add_launch.h", "vector_add.cpp", "vector_add.fatbin", "vector_add.json"]
 NAMES += ["vector_add_test.cpp", "CMakeLists.txt"]

@@ -7,8 +7,8 @@ import pytest
 from tests.support.browser import open_browser
 from tests.support.records_of import record
 from tests.support.stock import schedule_stock
-from tilegen.lab.explain import explain
-from tilegen.lab.records import line_of
+from tilegen.lab.predict.explain import explain
+from tilegen.lab.records.records import line_of
 from tilegen.report import Study, read_measured, report
 from tilegen.report.code import code_of
 

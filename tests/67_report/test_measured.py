@@ -10,7 +10,7 @@ from tests.support.records_of import H200, ladder, record, rung
 from tests.support.stock import schedule_stock
 from tilegen.cli import run
 from tilegen.errors import UsageError
-from tilegen.lab.records import line_of
+from tilegen.lab.records.records import line_of
 from tilegen.report import read_measured, report, study_of
 from tilegen.report.charts import Chart, HeatMap
 from tilegen.report.comparison import record_pictures, record_table

@@ -15,7 +15,7 @@ from tilegen import api
 from tilegen.backends.devices import engine
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
-from tilegen.lab.records import read_records
+from tilegen.lab.records.records import read_records
 from tilegen.tune.measure import alone_on
 from tilegen.tune.session import visible_gpus
 from tilegen.tune.space import Candidate

@@ -13,7 +13,7 @@ import pytest
 from tests.support import poisoned
 from tests.support.workers import wait_until
 from tilegen import api
-from tilegen.lab.records import read_records
+from tilegen.lab.records.records import read_records
 from tilegen.tune.children import ChildLost, Pool
 from tilegen.tune.session import Session, Wish
 from tilegen.tune.station import Limits, Station

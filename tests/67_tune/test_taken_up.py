@@ -11,7 +11,7 @@ from tilegen import api
 from tilegen.backends.devices import engine
 from tilegen.cli import run
 from tilegen.errors import ArgumentError, UsageError
-from tilegen.lab.records import Device, RunRecord, line_of
+from tilegen.lab.records.records import Device, RunRecord, line_of
 
 pytestmark = pytest.mark.pocl
 

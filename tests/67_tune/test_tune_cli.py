@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.workers import wait_until
 from tilegen.cli import run
-from tilegen.lab.records import read_records
+from tilegen.lab.records.records import read_records
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import Outcome
 

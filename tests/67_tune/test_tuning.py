@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tilegen import api
-from tilegen.lab.machine import H200
+from tilegen.lab.predict.machine import H200
 from tilegen.tune.child import answer
 from tilegen.tune.prepare import prepare
 from tilegen.tune.search import search

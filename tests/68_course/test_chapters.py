@@ -23,9 +23,9 @@ from tilegen.backends.devices import engine
 from tilegen.cli import run
 from tilegen.course import Chapter, chapters, judge, notebook_of
 from tilegen.course.notebook import SHELL, commands_in
-from tilegen.lab.explain import explain
-from tilegen.lab.machine import find_machine
-from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.predict.explain import explain
+from tilegen.lab.predict.machine import find_machine
 
 ROOT = Path(__file__).parents[2]
 SOLUTIONS = Path(__file__).parent / "solutions"

@@ -221,7 +221,7 @@ def test_emit_tells_of_dynamic_memory_maps_and_clusters(capsys) -> None:
 @pytest.mark.pocl
 def test_a_wrong_result_ends_with_4(monkeypatch, capsys) -> None:
     from tilegen.errors import WrongResult
-    from tilegen.lab import check
+    from tilegen.lab.checks import check
 
     def wrong(*_):
         raise WrongResult("C is wrong: 1 of 6 elements are wrong", witness="C[0, 0] is 1 and has to be 2")

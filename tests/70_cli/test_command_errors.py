@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
-from tilegen.lab.records import RunRecord, line_of
+from tilegen.lab.records.records import RunRecord, line_of
 
 ERRORS = Path(__file__).parents[1] / "errors" / "cli"
 OWN = """\

@@ -13,8 +13,8 @@ from tilegen import api
 from tilegen.backends import cuda, devices
 from tilegen.cli import run
 from tilegen.cli.interrupt import run_interruptibly
-from tilegen.lab.records import read_records
-from tilegen.lab.timing import SEED
+from tilegen.lab.measure.timing import SEED
+from tilegen.lab.records.records import read_records
 
 SEVERAL = """\
 kernel sums(A: f32[M, N]) -> S: f32[M]:

@@ -9,9 +9,9 @@ import pytest
 import tilegen
 from tilegen.cli import run
 from tilegen.errors import UsageError
-from tilegen.lab.explain import explain_tree
-from tilegen.lab.machine import H200, machine_instead, stock_machine
-from tilegen.lab.records import read_records
+from tilegen.lab.predict.explain import explain_tree
+from tilegen.lab.predict.machine import H200, machine_instead, stock_machine
+from tilegen.lab.records.records import read_records
 
 SIZES = {"M": 4096, "K": 4096, "N": 4096}
 ON_T4 = "--machine t4 --device interpreter"

@@ -12,7 +12,7 @@ from tilegen.backends.record import Record
 from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.cli import run
 from tilegen.errors import ProofError
-from tilegen.lab.check import cases, check
+from tilegen.lab.checks.check import cases, check
 
 # What the CPU can run and no GPU can: consumers that are no whole warp, and too many registers.
 REFUSED = {

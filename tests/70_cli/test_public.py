@@ -14,9 +14,9 @@ from tilegen import api, errors
 from tilegen.backends.calls import Prepared
 from tilegen.backends.device_program import Program
 from tilegen.ir.nodes import Tree
-from tilegen.lab.compare import Comparison
-from tilegen.lab.explain import Explanation
-from tilegen.lab.ladder import Ladder
+from tilegen.lab.measure.compare import Comparison
+from tilegen.lab.measure.ladder import Ladder
+from tilegen.lab.predict.explain import Explanation
 from tilegen.proof import Proof
 
 SCHEDULED = tilegen.load("vector_add").kernel().schedule()

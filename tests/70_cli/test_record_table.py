@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from tilegen.lab.records import Conditions, Device, Outcome, Readings, RunRecord, line_of
-from tilegen.lab.t4 import t4_metadata, t4_results
+from tilegen.lab.records.records import Conditions, Device, Outcome, Readings, RunRecord, line_of
+from tilegen.lab.records.t4 import t4_metadata, t4_results
 from tilegen.version import __version__
 
 DATE = "2026-01-02T03:04:05+00:00"

@@ -9,7 +9,7 @@ import pytest
 import tilegen
 from tilegen import __version__
 from tilegen.cli import run
-from tilegen.lab.schemas import find_complaint
+from tilegen.lab.records.schemas import find_complaint
 
 SMALL = "--device interpreter --size M=4 N=4 K=4"
 COMMANDS = [

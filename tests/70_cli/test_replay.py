@@ -9,8 +9,8 @@ import pytest
 
 from tilegen.cli import run
 from tilegen.errors import DeviceError
-from tilegen.lab.records import Conditions, Device, Readings, RunRecord, line_of, read_records
-from tilegen.lab.replay import choose, find_pair, find_surroundings, require_device
+from tilegen.lab.measure.replay import choose, find_pair, find_surroundings, require_device
+from tilegen.lab.records.records import Conditions, Device, Readings, RunRecord, line_of, read_records
 from tilegen.version import __version__
 
 ERRORS = Path(__file__).parents[1] / "errors" / "replay"

@@ -14,7 +14,7 @@ import pytest
 from tilegen.cli import run
 from tilegen.errors import SourceError, visible
 from tilegen.frontend.files import MOST_BYTES
-from tilegen.lab.records import RunRecord, line_of
+from tilegen.lab.records.records import RunRecord, line_of
 
 OWN = "kernel own(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n\nschedule s for own(T=8):\n    blocks(i, T) -> b, t\n"
 EVIL = "\x1b[31m\x1b]0;title\x07\x08\x9b5m\u202e[/b]$"

@@ -80,7 +80,7 @@ def test_a_sweep_has_a_table_for_each_size_and_a_picture(tmp_path, capsys) -> No
 
 @pytest.mark.pocl
 def test_a_size_that_fails_does_not_cost_those_before_it(tmp_path, capsys, monkeypatch) -> None:
-    from tilegen.lab import tried
+    from tilegen.lab.measure import tried
 
     def power_sizes(kernel, given, limits):
         if given["M"] > 16:

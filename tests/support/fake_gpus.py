@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from time import monotonic, sleep
 
-from tilegen.lab.records import Device
+from tilegen.lab.records.records import Device
 from tilegen.tune.task import Outcome
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.lab.records import Device, RunRecord
+from tilegen.lab.records.records import Device, RunRecord
 
 H200 = Device("NVIDIA H200", True, "sm_90")
 

@@ -24,8 +24,8 @@ from tilegen.ir.tolerance import tolerance_of
 if TYPE_CHECKING:
     from tilegen.backends.device_program import Program
     from tilegen.backends.engine import Engine
-    from tilegen.lab.check import Case, Trial
-    from tilegen.lab.repeat import Repetition
+    from tilegen.lab.checks.check import Case, Trial
+    from tilegen.lab.checks.repeat import Repetition
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class _Checked:
 def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, repeat: int | None) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine
-    from tilegen.lab.cost import check_outlook, require_check_memory
-    from tilegen.lab.sizes import limits_of_check, sizes_to_check
+    from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
+    from tilegen.lab.measure.cost import check_outlook, require_check_memory
 
     attempts = request.attempts(parse_point(fix, "--fix"))
     applied = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}
@@ -95,7 +95,7 @@ def _check_all(
     `found` gets the results as they come, for someone who does not wait for the end.
     """
     from tilegen.backends.devices import program
-    from tilegen.lab.check import cases_by_tolerance
+    from tilegen.lab.checks.check import cases_by_tolerance
 
     progress("reference", 0, 1)
     tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
@@ -107,8 +107,8 @@ def _check_all(
 
 def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Checked]:
     """What is known of a program after each thing that it is asked."""
-    from tilegen.lab.check import check_case, require_compared
-    from tilegen.lab.repeat import repeat_cases
+    from tilegen.lab.checks.check import check_case, require_compared
+    from tilegen.lab.checks.repeat import repeat_cases
 
     found = _Checked()
     try:

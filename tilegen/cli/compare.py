@@ -24,9 +24,9 @@ from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
-    from tilegen.lab.compare import Comparison
-    from tilegen.lab.family import Chooser
-    from tilegen.lab.records import RunRecord
+    from tilegen.lab.choice.family import Chooser
+    from tilegen.lab.measure.compare import Comparison
+    from tilegen.lab.records.records import RunRecord
 
 
 @tilegen.command("compare")
@@ -59,7 +59,7 @@ def compare_command(
     predicted, unless --device cpu asks for those of the CPU.
     """
     from tilegen.backends.devices import engine
-    from tilegen.lab.machine import machine_instead
+    from tilegen.lab.predict.machine import machine_instead
 
     check_plot(plot)
     runs_on = engine(device)
@@ -155,7 +155,7 @@ def run_comparison(
     tried: Mapping[str, Attempt], runs_on: Engine, sizes: Mapping[str, int], **options: Any
 ) -> tuple[Comparison, bool]:
     """The comparison of the rows, and whether someone has interrupted it; `options` are those of a ComparisonRun."""
-    from tilegen.lab.compare import ComparisonRun
+    from tilegen.lab.measure.compare import ComparisonRun
 
     with printing.progress() as progress:
         run = ComparisonRun({n: each.tree for n, each in tried.items()}, runs_on, sizes, progress, **options)
@@ -168,7 +168,7 @@ def _family_row(
     request: Request, chooser: Chooser | None, fixed: Mapping[str, int], sizes: Mapping[str, int]
 ) -> dict[str, Attempt]:
     """The row of what a family chooses at these sizes; none without a family."""
-    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
 
     if chooser is None:
         return {}
@@ -189,8 +189,8 @@ def _tuned_row(path: str, kernel: api.Kernel, given: Mapping[str, int], runs_on:
     Raises:
         UsageError: it has none.
     """
-    from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
-    from tilegen.lab.tuned import find_fastest
+    from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
+    from tilegen.lab.choice.tuned import find_fastest
 
     sizes = power_sizes(kernel.ir.meant_kernel, given, GPU_LIMITS if runs_on.on_gpu else CPU_LIMITS)
     records = kernel.records_of(path)

@@ -74,7 +74,7 @@ def devices(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 def machines(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Item]:
     """The machines that times are predicted for."""
-    from tilegen.lab.machine import machine_names
+    from tilegen.lab.predict.machine import machine_names
 
     return _items([*machine_names(), "auto"], incomplete)
 

@@ -19,8 +19,8 @@ from tilegen.ir.steps import Setting
 from tilegen.schedule import Derivation
 
 if TYPE_CHECKING:
-    from tilegen.lab.family import Choice
-    from tilegen.lab.machine import Machine
+    from tilegen.lab.choice.family import Choice
+    from tilegen.lab.predict.machine import Machine
 
 
 @tilegen.command("explain")
@@ -42,10 +42,10 @@ def explain_command(
     plot: str | None,
 ) -> int:
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
-    from tilegen.lab.advice import advise
-    from tilegen.lab.explain import Explanation, explain
-    from tilegen.lab.machine import find_machine
-    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.predict.advice import advise
+    from tilegen.lab.predict.explain import Explanation, explain
+    from tilegen.lab.predict.machine import find_machine
 
     check_plot(plot)
     ceilings = find_machine(machine)
@@ -83,7 +83,7 @@ def explain_command(
 
 def _chosen(request: Request, machine: Machine, fixed: Mapping[str, int]) -> tuple[Request, Choice | None]:
     """The request of what a family chooses, and how it has chosen; of a schedule the request as it is."""
-    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
 
     chooser = request.family(machine, fixed)
     if chooser is None:

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.cli.printing import PLAIN, table
-from tilegen.lab.formula import Formula
-from tilegen.lab.roles import RoleLoop
-from tilegen.lab.sites import Site
+from tilegen.lab.counts.formula import Formula
+from tilegen.lab.counts.roles import RoleLoop
+from tilegen.lab.counts.sites import Site
 
 if TYPE_CHECKING:
-    from tilegen.lab.explain import Explanation, LaunchReport
-    from tilegen.lab.family import Choice
-    from tilegen.lab.traffic import Traffic
+    from tilegen.lab.choice.family import Choice
+    from tilegen.lab.counts.traffic import Traffic
+    from tilegen.lab.predict.explain import Explanation, LaunchReport
 
 _FOLD: dict[str, Any] = {"overflow": "fold"}
 
@@ -183,7 +183,7 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
 
 def lane_lines(access: Traffic) -> list[str]:
     """The bank of the first word of each of 32 lanes, eight lanes a line; then the busiest bank."""
-    from tilegen.lab.banks import lane_map
+    from tilegen.lab.counts.banks import lane_map
 
     assert access.conflict
     lanes = access.conflict.lanes

@@ -21,7 +21,7 @@ from tilegen.frontend.data import shipped_text
 from tilegen.frontend.files import shorten
 from tilegen.frontend.unparse import text_of_parameters
 from tilegen.ir.steps import Schedule
-from tilegen.lab.machine import machine_names, machine_text
+from tilegen.lab.predict.machine import machine_names, machine_text
 
 _LINE = 110  # characters, where no terminal has fewer
 

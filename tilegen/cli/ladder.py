@@ -19,7 +19,7 @@ from tilegen.cli.request import Request
 from tilegen.cli.trust import trust_lines
 
 if TYPE_CHECKING:
-    from tilegen.lab.ladder import Ladder
+    from tilegen.lab.measure.ladder import Ladder
 
 
 @tilegen.command("ladder")
@@ -38,8 +38,8 @@ def ladder_command(
     Without a GPU times are predicted alone, unless --device cpu asks for those of the CPU.
     """
     from tilegen.backends.devices import engine
-    from tilegen.lab.ladder import LadderRun
-    from tilegen.lab.machine import machine_instead
+    from tilegen.lab.measure.ladder import LadderRun
+    from tilegen.lab.predict.machine import machine_instead
 
     check_plot(plot)
     runs_on = engine(device)

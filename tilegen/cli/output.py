@@ -15,7 +15,7 @@ import click
 from tilegen.cli.records import schema_here
 from tilegen.errors import UsageError, visible
 from tilegen.frontend.files import read_text, shorten
-from tilegen.lab.values import parse_json
+from tilegen.lab.records.values import parse_json
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from tilegen.ir.walk import loops
 
 if TYPE_CHECKING:
     from tilegen.api import Scheduled
-    from tilegen.lab.compare import Comparison
-    from tilegen.lab.machine import Machine
+    from tilegen.lab.measure.compare import Comparison
+    from tilegen.lab.predict.machine import Machine
 
 # A table wider than the terminal is printed in parts; into a file or a pipe it has its whole width.
 _PIPE_WIDTH = 100_000
@@ -137,7 +137,7 @@ def print_note(line: str | None) -> None:
 
 def print_remarks(schedules: Mapping[str, Scheduled]) -> None:
     """Prints what is right in these, and hardly meant, on standard error."""
-    from tilegen.lab.remarks import remarks
+    from tilegen.lab.predict.remarks import remarks
 
     for line in remarks((name, each.tree) for name, each in schedules.items()):
         print_note(f"note: {line}")

@@ -24,7 +24,7 @@ from tilegen.errors import DeviceError
 from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
-    from tilegen.lab.explain import Explanation
+    from tilegen.lab.predict.explain import Explanation
     from tilegen.profile import ProfiledStep
     from tilegen.profile.child import Task
     from tilegen.profile.counters import Figure
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 def profile_command(request: Request, machine: str, last: bool, keep: str | None, limit: float | None) -> int:
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
     from tilegen.backends.devices import engine
-    from tilegen.lab.cost import require_timing_memory
-    from tilegen.lab.explain import explain
-    from tilegen.lab.machine import find_machine
-    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.measure.cost import require_timing_memory
+    from tilegen.lab.predict.explain import explain
+    from tilegen.lab.predict.machine import find_machine
     from tilegen.profile import LIMIT, check_report, find_profiler, profile
 
     check_report(keep)
@@ -95,7 +95,7 @@ def _tasks(
     attempt: Attempt, scheduled: Scheduled, sizes: Mapping[str, int], *, last: bool
 ) -> Callable[[Sequence[int], str], Task]:
     """What makes the task of a child, from places among the steps that are explained."""
-    from tilegen.lab.explain import stages_by_line
+    from tilegen.lab.predict.explain import stages_by_line
     from tilegen.profile.child import Task
 
     first = len(stages_by_line(scheduled.stages)) - 1 if last else 0

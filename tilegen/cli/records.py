@@ -16,8 +16,8 @@ from tilegen.version import __version__
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
-    from tilegen.lab.compare import Comparison, Row
-    from tilegen.lab.records import Device, RunRecord
+    from tilegen.lab.measure.compare import Comparison, Row
+    from tilegen.lab.records.records import Device, RunRecord
 
 
 def with_context(value: Any) -> Any:
@@ -59,8 +59,8 @@ def origin_of(scheduled: api.Scheduled) -> dict[str, Any]:
 
 def environment_of(engine: Engine) -> dict[str, Any]:
     """The device that something ran on, the compiler of CUDA texts, and the seed of random inputs."""
-    from tilegen.lab.conditions import compiler_name, device_of
-    from tilegen.lab.timing import SEED
+    from tilegen.lab.measure.conditions import compiler_name, device_of
+    from tilegen.lab.measure.timing import SEED
 
     return {"environment": {**asdict(device_of(engine)), "compiler": compiler_name()}, "seed": SEED}
 
@@ -77,7 +77,7 @@ def attempt_of(record: RunRecord, file: str | None = None) -> Attempt:
 
 def comparison_json(result: Comparison, rows: Mapping[str, Attempt], runs_on: Engine) -> dict[str, Any]:
     """The comparison with its rows as records, and with what else a row says."""
-    from tilegen.lab.records import to_dict
+    from tilegen.lab.records.records import to_dict
 
     pairs = zip(records_of(result, rows, runs_on), result.rows, strict=True)
     return {**asdict(result), "rows": [{**to_dict(record), "dependent": row.dependent} for record, row in pairs]}
@@ -85,7 +85,7 @@ def comparison_json(result: Comparison, rows: Mapping[str, Attempt], runs_on: En
 
 def records_of(result: Comparison, rows: Mapping[str, Attempt], runs_on: Engine) -> list[RunRecord]:
     """A record for each row of a comparison; `rows` by their names, without those of libraries."""
-    from tilegen.lab.conditions import compiler_name, device_of
+    from tilegen.lab.measure.conditions import compiler_name, device_of
 
     shared = (result, device_of(runs_on), compiler_name())
     return [_record(row, rows.get(row.name), *shared) for row in result.rows]
@@ -93,8 +93,8 @@ def records_of(result: Comparison, rows: Mapping[str, Attempt], runs_on: Engine)
 
 def _record(row: Row, tried: Attempt | None, result: Comparison, device: Device, compiler: str | None) -> RunRecord:
     """The record of a row; of a library's one nothing was `tried`."""
-    from tilegen.lab.records import RunRecord
-    from tilegen.lab.timing import SEED
+    from tilegen.lab.measure.timing import SEED
+    from tilegen.lab.records.records import RunRecord
 
     own: dict[str, Any] = {"notes": {"beside": result.beside}}
     predicted = {"predicted": row.predicted, "limit": row.limit, "machine": result.machine and result.machine.name}

@@ -27,9 +27,9 @@ from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.engine import Engine
-    from tilegen.lab.compare import Comparison
-    from tilegen.lab.records import RunRecord
-    from tilegen.lab.replay import Replayed
+    from tilegen.lab.measure.compare import Comparison
+    from tilegen.lab.measure.replay import Replayed
+    from tilegen.lab.records.records import RunRecord
 
     Recorded = tuple[RunRecord, Attempt]  # a record, and the row that its text makes
 
@@ -51,8 +51,8 @@ def replay_command(
     FILE is what `compare --json` wrote, or lines of records. The texts of kernel and schedules are those in it.
     """
     from tilegen.backends.devices import engine
-    from tilegen.lab.records import read_records, to_dict
-    from tilegen.lab.replay import choose, require_device
+    from tilegen.lab.measure.replay import choose, require_device
+    from tilegen.lab.records.records import read_records, to_dict
 
     check_output(json_file, JSON)
     recorded = read_records(read_file_or_input(file), file)
@@ -104,7 +104,7 @@ def _run_again(
 
     Raises a TilegenError where no schedule of the group can be applied any more.
     """
-    from tilegen.lab.replay import find_pair, machine_of
+    from tilegen.lab.measure.replay import find_pair, machine_of
 
     first, kernel = group[0][0], group[0][1].kernel.ir
     tried = {record.name: each for record, each in group}
@@ -123,8 +123,8 @@ def _run_again(
 
 
 def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
-    from tilegen.lab.replay import find_surroundings
-    from tilegen.lab.timing import CPU_NOTE
+    from tilegen.lab.measure.replay import find_surroundings
+    from tilegen.lab.measure.timing import CPU_NOTE
 
     first = found[0].then
     out.print(f"{first.kernel}  {size_words(first.sizes)}  {result.place}", style="bold")
@@ -147,8 +147,8 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
 
 
 def _table(found: Sequence[Replayed]) -> Table:
-    from tilegen.lab.replay import time_of
-    from tilegen.lab.timing import cells_of_time
+    from tilegen.lab.measure.replay import time_of
+    from tilegen.lab.measure.timing import cells_of_time
 
     heads, rows = ("record", "ms then", "p20..p80", "ms now", "p20..p80", "now / then", "what differs"), []
     for each in found:
@@ -161,7 +161,7 @@ def _table(found: Sequence[Replayed]) -> Table:
 
 
 def _to_json(each: Replayed) -> dict[str, object]:
-    from tilegen.lab.replay import find_surroundings
+    from tilegen.lab.measure.replay import find_surroundings
 
     return {
         "name": each.then.name,
@@ -185,8 +185,8 @@ def _to_json(each: Replayed) -> dict[str, object]:
 @click.option("--t4-metadata", metavar="F", help="Hardware and software in the format T4 into F; - for output.")
 def records_command(file: str, best: int | None, t4: str | None, t4_metadata: str | None) -> int:
     """Show the records of FILE: outcomes, times with their spreads, and what speaks against them."""
-    from tilegen.lab import t4 as formats
-    from tilegen.lab.records import read_records
+    from tilegen.lab.records import t4 as formats
+    from tilegen.lab.records.records import read_records
 
     wanted = ((t4, RESULTS, formats.t4_results), (t4_metadata, METADATA, formats.t4_metadata))
     for path, kind, _ in wanted:

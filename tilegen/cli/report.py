@@ -44,8 +44,8 @@ def report_command(
     unproved: bool,
 ) -> int:
     """Write one HTML page of schedules, without a GPU: trees, CUDA beside machine code, banks, roofline."""
-    from tilegen.lab.machine import find_machine
-    from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+    from tilegen.lab.predict.machine import find_machine
     from tilegen.report import LIBRARIES, report, require, study_of
 
     if request.json_file:

@@ -19,8 +19,8 @@ from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, 
 from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes
 from tilegen.ir.steps import Parameter, Schedule, Setting
-from tilegen.lab.family import Candidate, Chooser
-from tilegen.lab.machine import Machine
+from tilegen.lab.choice.family import Candidate, Chooser
+from tilegen.lab.predict.machine import Machine
 
 N = TypeVar("N", int, float)
 

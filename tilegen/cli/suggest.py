@@ -57,7 +57,7 @@ def suggest_command(
 
 def _tuned(file: api.File, kernel: api.Kernel, sizes: Mapping[str, int], machine: str | None, seconds: float) -> str:
     """The text with the values of parameters that are fastest of those tried, and the time that says so."""
-    from tilegen.lab.machine import find_machine
+    from tilegen.lab.predict.machine import find_machine
     from tilegen.tune.session import Session, Wish
 
     if not any(parameter.candidates for parameter in file.schedules[0].parameters):

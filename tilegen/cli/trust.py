@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilegen.lab.records import Conditions, Readings
+    from tilegen.lab.records.records import Conditions, Readings
 
 
 def trust_lines(

@@ -85,7 +85,7 @@ def tune_command(
 
     Candidates are TM=64 in {32, 64} of a schedule's head, or --set TM=32,64, as far as its `where` allows them.
     """
-    from tilegen.lab.machine import find_machine
+    from tilegen.lab.predict.machine import find_machine
     from tilegen.tune.session import Session, Wish
     from tilegen.tune.station import Limits
 

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from tilegen.cli.printing import PLAIN, prediction_note, table
 from tilegen.ir.shown import counted, size_words
-from tilegen.lab.metric import rate, unit
-from tilegen.lab.timing import CPU_NOTE, cells_of_time
+from tilegen.lab.counts.metric import rate, unit
+from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time
 
 if TYPE_CHECKING:
     from tilegen.tune.session import Session

@@ -10,8 +10,8 @@ from tilegen import api
 from tilegen.course.puzzles import Puzzle
 from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.explain import LaunchReport, StepReport, explain
-from tilegen.lab.machine import Machine, find_machine
+from tilegen.lab.predict.explain import LaunchReport, StepReport, explain
+from tilegen.lab.predict.machine import Machine, find_machine
 from tilegen.lowering import lower
 from tilegen.proof import demand, prove
 
@@ -91,8 +91,8 @@ def _check_kernel(puzzle: Puzzle, scheduled: api.Scheduled) -> None:
 def _count_checks(scheduled: api.Scheduled, engine: Engine) -> int:
     """Runs the schedule beside the reference; on how many inputs it was right. Raises WrongResult."""
     from tilegen.backends.devices import program
-    from tilegen.lab.check import cases, check
-    from tilegen.lab.sizes import limits_of_check, sizes_to_check
+    from tilegen.lab.checks.check import cases, check
+    from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
 
     tree = scheduled.tree
     sizes = sizes_to_check([tree], {}, limits_of_check(engine))

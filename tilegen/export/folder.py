@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilegen.errors import UsageError, visible
 from tilegen.frontend.files import read_text, shorten
-from tilegen.lab.values import parse_json
+from tilegen.lab.records.values import parse_json
 
 
 def check_folder(folder: Path, names: list[str], manifest: str) -> None:

@@ -11,7 +11,7 @@ from tilegen.export.reference import include_lines, plain_launches, reference_te
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Scalar
-from tilegen.lab.sizes import sizes_to_check
+from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import Launch
 
 # How far a result may be off, relative to 1 + its size: sums are made in another order. Integers are exact.

@@ -1,7 +1,7 @@
 """What a kernel stands beside: an expression in which a library computes the same.
 
 It is read as Python reads one, and never run as Python: names, numbers, operators, and calls of a list. What these
-come to is found out by `lab/beside.py`.
+come to is found out by `lab/measure/beside.py`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.schedule import Derivation
 
 if TYPE_CHECKING:
-    from tilegen.lab.compare import Comparison
-    from tilegen.lab.explain import Explanation
-    from tilegen.lab.ladder import Ladder
+    from tilegen.lab.measure.compare import Comparison
+    from tilegen.lab.measure.ladder import Ladder
+    from tilegen.lab.predict.explain import Explanation
     from tilegen.proof import Proof
 
 
@@ -104,10 +104,10 @@ class Studies:
         Raises:
             UsageError: the kernel has no such size, or it is out of range.
         """
-        from tilegen.lab.advice import advise
-        from tilegen.lab.explain import explain
-        from tilegen.lab.machine import machine_here
-        from tilegen.lab.sizes import GPU_LIMITS, power_sizes
+        from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+        from tilegen.lab.predict.advice import advise
+        from tilegen.lab.predict.explain import explain
+        from tilegen.lab.predict.machine import machine_here
 
         counted = power_sizes(self.core.kernel, known_sizes(self.core.kernel, sizes), GPU_LIMITS)
         machine = machine_here()
@@ -137,8 +137,8 @@ class Studies:
             DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices import engine
-        from tilegen.lab.compare import ComparisonRun
-        from tilegen.lab.machine import machine_instead
+        from tilegen.lab.measure.compare import ComparisonRun
+        from tilegen.lab.predict.machine import machine_instead
 
         trees: dict[str, Tree | TilegenError] = {}
         for each in (self, *others):
@@ -173,8 +173,8 @@ class Studies:
             UsageError: the kernel has no such size. DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices import engine
-        from tilegen.lab.ladder import LadderRun
-        from tilegen.lab.machine import machine_instead
+        from tilegen.lab.measure.ladder import LadderRun
+        from tilegen.lab.predict.machine import machine_instead
 
         given, runs_on = known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tilegen.errors import DeviceError, UsageError
-from tilegen.lab.explain import MOST_KEPT, Explanation, StepReport
+from tilegen.lab.predict.explain import MOST_KEPT, Explanation, StepReport
 from tilegen.profile.child import Task
 from tilegen.profile.counters import METRICS, Counted, Figure, figures_of, read_counters
 

@@ -16,7 +16,7 @@ from tilegen import api
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.steps import Setting
-from tilegen.lab.explain import stages_by_line
+from tilegen.lab.predict.explain import stages_by_line
 from tilegen.schedule import Derivation
 
 
@@ -80,7 +80,7 @@ def _launch(tree: Tree, sizes: Mapping[str, int], derivation: Derivation, file: 
     """Launches the program of a tree once, under the profiler; the number of its launches."""
     from tilegen.backends.cuda import CudaEngine
     from tilegen.backends.devices import program
-    from tilegen.lab.timing import SEED, random_arrays
+    from tilegen.lab.measure.timing import SEED, random_arrays
     from tilegen.profile.lines import EngineWithLines
 
     runs_on = EngineWithLines(derivation, file) if file else CudaEngine()

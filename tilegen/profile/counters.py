@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import DeviceError
-from tilegen.lab.explain import LaunchReport
-from tilegen.lab.machine import Machine
-from tilegen.lab.traffic import SECTOR, Traffic
+from tilegen.lab.counts.traffic import SECTOR, Traffic
+from tilegen.lab.predict.explain import LaunchReport
+from tilegen.lab.predict.machine import Machine
 
 APART = 0.1  # figures that differ by a larger share are marked
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilegen.errors import UsageError
-from tilegen.lab.explain import Explanation, explain
-from tilegen.lab.machine import H200, Machine
+from tilegen.lab.predict.explain import Explanation, explain
+from tilegen.lab.predict.machine import H200, Machine
 from tilegen.report.code import code_of
 from tilegen.report.libraries import require
 from tilegen.report.measured import Measured, read_measured

@@ -11,7 +11,7 @@ from tilegen.backends.architectures import compiled_architecture, instructions_o
 from tilegen.backends.origins import origins
 from tilegen.backends.text import emit_lines
 from tilegen.errors import DeviceError, Source, Span
-from tilegen.lab.explain import stages_by_line
+from tilegen.lab.predict.explain import stages_by_line
 from tilegen.lowering import lower_for_some_sizes
 from tilegen.proof import demand, prove
 from tilegen.schedule import Derivation

@@ -8,9 +8,9 @@ from itertools import combinations
 
 from tilegen.ir.shown import Table, size_words
 from tilegen.ir.steps import Setting
-from tilegen.lab.records import Device, RunRecord
-from tilegen.lab.replay import time_of
-from tilegen.lab.timing import CPU_NOTE, cells_of_time, summarise
+from tilegen.lab.measure.replay import time_of
+from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time, summarise
+from tilegen.lab.records.records import Device, RunRecord
 from tilegen.report.charts import Axis, Chart, HeatMap, Picture, Series
 from tilegen.report.measured import place_of_predictions
 

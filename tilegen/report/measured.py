@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.errors import UsageError
-from tilegen.lab.records import RunRecord, read_records
-from tilegen.lab.schemas import find_complaint
-from tilegen.lab.timing import Time
-from tilegen.lab.values import parse_json
+from tilegen.lab.measure.timing import Time
+from tilegen.lab.records.records import RunRecord, read_records
+from tilegen.lab.records.schemas import find_complaint
+from tilegen.lab.records.values import parse_json
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.ir.show import show
-from tilegen.lab.banks import BANKS, lane_map
-from tilegen.lab.explain import Explanation, LaunchReport, stages_by_line
-from tilegen.lab.traffic import Traffic
+from tilegen.lab.counts.banks import BANKS, lane_map
+from tilegen.lab.counts.traffic import Traffic
+from tilegen.lab.predict.explain import Explanation, LaunchReport, stages_by_line
 from tilegen.report.code import Code
 from tilegen.report.differences import DifferentLine, differences
 from tilegen.schedule import Derivation

@@ -15,8 +15,8 @@ from tilegen.backends.record import Record
 from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Equation
-from tilegen.lab.explain import explain_tree
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.explain import explain_tree
+from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of

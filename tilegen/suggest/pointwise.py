@@ -7,7 +7,7 @@ from contextlib import suppress
 from math import prod
 
 from tilegen.errors import TilegenError
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, power_of_two, vector_of
 from tilegen.suggest.nests import Axis, Nests, storage_order

@@ -12,7 +12,7 @@ from math import prod
 
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Cast, Expr, Load, Op
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_results
 from tilegen.suggest.nests import Axis, Nests, storage_order

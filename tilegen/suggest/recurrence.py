@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from tilegen.errors import TilegenError
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks
 from tilegen.suggest.nests import Nests

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Range
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, keep
 from tilegen.suggest.nests import Nests

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import power_of_two
 from tilegen.suggest.nests import Nests, storage_order

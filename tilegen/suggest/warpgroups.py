@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.errors import StepError
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, keep_results
 from tilegen.suggest.nests import Nests

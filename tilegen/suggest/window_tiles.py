@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
-from tilegen.lab.banks import turns
+from tilegen.lab.counts.banks import turns
 
 LANES = 32
 RESULTS = 64  # that a thread keeps in registers

@@ -13,7 +13,7 @@ from math import gcd, prod
 from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.walk import loads
-from tilegen.lab.machine import Machine
+from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
 from tilegen.suggest.nests import Axis, Nests, storage_order

@@ -12,7 +12,7 @@ from time import sleep
 from typing import Any
 
 from tilegen.errors import DeviceError, TilegenError, first_line
-from tilegen.lab.records import outcome_of
+from tilegen.lab.records.records import outcome_of
 from tilegen.tune.measure import find_device, is_working, measure, measure_together, require_memory
 from tilegen.tune.prepare import prepare
 from tilegen.tune.task import Outcome, Task

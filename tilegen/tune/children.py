@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from tilegen.lab.records import Outcome as State
+from tilegen.lab.records.records import Outcome as State
 from tilegen.tune.child import OUT_OF_MEMORY, begin
 
 _START = 180.0  # seconds until a child has to be ready

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from tilegen.errors import DeviceError, TilegenError, UsageError, first_line
 from tilegen.installation import install_extra
-from tilegen.lab.records import Device
+from tilegen.lab.records.records import Device
 from tilegen.tune.child import answer
 from tilegen.tune.children import Work
 from tilegen.tune.space import Candidate

@@ -14,9 +14,9 @@ from typing import Any
 
 from tilegen.errors import DeviceError, UsageError
 from tilegen.frontend.files import shorten
-from tilegen.lab.records import SCHEMA
-from tilegen.lab.schemas import find_complaint
-from tilegen.lab.values import parse_json
+from tilegen.lab.records.records import SCHEMA
+from tilegen.lab.records.schemas import find_complaint
+from tilegen.lab.records.values import parse_json
 
 
 class Journal:

@@ -10,9 +10,9 @@ from time import perf_counter
 from tilegen import api
 from tilegen.backends import nvrtc
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.lab.explain import explain_tree
-from tilegen.lab.machine import Machine
-from tilegen.lab.sizes import sizes_to_check
+from tilegen.lab.checks.sizes import sizes_to_check
+from tilegen.lab.predict.explain import explain_tree
+from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import Launch
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import Outcome, Task

@@ -8,12 +8,12 @@ from typing import Any
 
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.conditions import compiler_name
-from tilegen.lab.metric import rate, unit
-from tilegen.lab.records import SCHEMA, Device, RunRecord, to_dict
-from tilegen.lab.timing import summarise
-from tilegen.lab.trust import doubts_of_conditions, doubts_of_samples
-from tilegen.lab.tuned import TOGETHER
+from tilegen.lab.choice.tuned import TOGETHER
+from tilegen.lab.counts.metric import rate, unit
+from tilegen.lab.measure.conditions import compiler_name
+from tilegen.lab.measure.timing import summarise
+from tilegen.lab.measure.trust import doubts_of_conditions, doubts_of_samples
+from tilegen.lab.records.records import SCHEMA, Device, RunRecord, to_dict
 from tilegen.tune.journal import Journal
 from tilegen.tune.space import Candidate, Space
 from tilegen.tune.task import Outcome, Task

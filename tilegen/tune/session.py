@@ -14,9 +14,9 @@ from tilegen import api
 from tilegen.backends import cuda, gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.steps import Schedule, Setting
-from tilegen.lab.machine import H200, Machine, machine_of_device
-from tilegen.lab.records import Device
-from tilegen.lab.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
+from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes
+from tilegen.lab.predict.machine import H200, Machine, machine_of_device
+from tilegen.lab.records.records import Device
 from tilegen.tune.child import answer
 from tilegen.tune.children import Work
 from tilegen.tune.cluster import Cluster

@@ -17,7 +17,7 @@ from typing import Any
 from tilegen.backends.store import BOUND, DEFAULT_BOUND, FOLDER, store
 from tilegen.errors import DeviceError, UsageError
 from tilegen.installation import install_extra
-from tilegen.lab.records import Device
+from tilegen.lab.records.records import Device
 from tilegen.tune.child import answer
 from tilegen.tune.children import ChildLost, Pool, Work
 from tilegen.tune.space import Candidate

@@ -8,9 +8,9 @@ from math import log
 from statistics import median
 from typing import Any
 
-from tilegen.lab.machine import Machine
-from tilegen.lab.records import Conditions
-from tilegen.lab.records import Outcome as State
+from tilegen.lab.predict.machine import Machine
+from tilegen.lab.records.records import Conditions
+from tilegen.lab.records.records import Outcome as State
 from tilegen.tune.space import Candidate
 
 Samples = Mapping[Candidate, tuple[float, ...]]

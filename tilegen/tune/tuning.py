@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Protocol
 
 from tilegen.errors import TilegenError
-from tilegen.lab.timing import Time, summarise
+from tilegen.lab.measure.timing import Time, summarise
 from tilegen.tune.search import Search
 from tilegen.tune.space import Candidate
 from tilegen.tune.task import LOST, Outcome, Samples

@@ -100,8 +100,8 @@ def run(item):
     from tests.support.generators.case import on_device
     from tilegen.backends.devices import engine, program
     from tilegen.ir.tolerance import tolerance_of
-    from tilegen.lab.check import cases as trials
-    from tilegen.lab.check import check
+    from tilegen.lab.checks.check import cases as trials
+    from tilegen.lab.checks.check import check
 
     kind, _, work = item
     if kind == "random":

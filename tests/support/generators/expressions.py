@@ -18,7 +18,7 @@ from tilegen.backends.devices import engine, program
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
-from tilegen.lab.check import Case, cases, check
+from tilegen.lab.checks.check import Case, cases, check
 
 FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")
 BYTE_FLOATS = ("e4m3", "e5m2")  # of which there are casts and choices alone

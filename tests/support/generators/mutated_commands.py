@@ -23,7 +23,7 @@ from tests.support.generators.mutated_texts import mutate
 from tests.support.workers import within
 from tilegen.cli import load_commands, run
 from tilegen.errors import visible
-from tilegen.lab.records import RunRecord, to_dict
+from tilegen.lab.records.records import RunRecord, to_dict
 
 SCALED = """\
 kernel scaled(A: f32[N, N], by: int = 2) -> B: f32[N, N]:
@@ -46,7 +46,7 @@ schedule s for shrunk(T=4):
     bind(b, block.x)
     bind(t, thread.x)
 """
-MACHINE = (Path(__file__).parents[3] / "tilegen" / "lab" / "machines" / "a100.toml").read_text(encoding="utf-8")
+MACHINE = (Path(__file__).parents[3] / "tilegen/lab/predict/machines/a100.toml").read_text(encoding="utf-8")
 ODD = ["[v1].tg", "[b]x.tg", "$x$_1.tg", "_a b.tg", "\x1b[31m.tg", "a\n.tg", "\udcff.tg", "a\\.tg", "a'\".tg"]
 COMMANDS = ["show", "emit", "prove", "explain", "check", "asm", "list", "cat", "new", "compare"]
 READERS = ["records", "plot", "show"]  # of what has been measured

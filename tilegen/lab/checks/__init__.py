@@ -1,0 +1,1 @@
+"""Is a kernel right? Inputs and sizes for it, and how results are compared."""

@@ -1,0 +1,1 @@
+"""Which of several schedules serves best at given sizes: by a model of time, or by what was measured."""

@@ -1,0 +1,204 @@
+"""The choice among the members of a family: by times of tuning where there are some, and else by a model of time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any
+
+from tilegen.backends.architectures import HOPPER, compiled_architecture
+from tilegen.errors import UsageError
+from tilegen.ir.instructions import arch_number
+from tilegen.ir.nodes import Kernel, Tree
+from tilegen.ir.parameter_facts import Fact
+from tilegen.ir.shown import ShownAsTable, Table, size_words
+from tilegen.ir.steps import Family, Member, Schedule, Setting
+from tilegen.ir.walk import leaves, loops
+from tilegen.lab.choice.model import PARTS, Coefficients, Model
+from tilegen.lab.predict.machine import Machine
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule that may serve a kernel, with its parameters.
+
+    Attributes:
+        scheduled: applies it to the kernel, judged.
+        facts: the sizes that it is for.
+        scale: how far a time of tuning, at the sizes `measured_at`, is above the one that the model gives.
+        refused: why the machine cannot run it; empty where it can.
+    """
+
+    name: str
+    schedule: str
+    parameters: Mapping[str, Setting]
+    facts: tuple[Fact, ...]
+    tree: Tree
+    model: Model
+    coefficients: Coefficients
+    scheduled: Callable[[], Any]
+    scale: float = 1.0
+    refused: str = ""
+    measured_at: Mapping[str, int] | None = None
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        """True if it is for these sizes."""
+        return not self.refused and all(fact.holds(sizes) for fact in self.facts)
+
+    def microseconds(self, sizes: Mapping[str, int]) -> float:
+        """The time that the model predicts."""
+        return self.scale * self.model.microseconds(sizes, self.coefficients)
+
+
+@dataclass(frozen=True, repr=False)
+class Choice(ShownAsTable):
+    """What a family has chosen at some sizes: `predicted` microseconds of each member, or why it does not serve."""
+
+    family: str
+    sizes: Mapping[str, int]
+    machine: Machine
+    chosen: Candidate
+    predicted: Sequence[tuple[Candidate, float | str]]
+
+    def table(self) -> Table:
+        """A row for each member, those that serve first, by their times."""
+        rows = []
+        for candidate, found in self.predicted:
+            mark = "chosen" if candidate is self.chosen else ""
+            time = found if isinstance(found, str) else f"{found:.4g}"
+            parts = candidate.model.parts(self.sizes) if isinstance(found, float) else []
+            shown = [f"{sum(getattr(part, word) for part in parts):.4g}" if parts else "" for word in ("waves", *PARTS)]
+            rows.append((candidate.name, time, mark, *shown))
+        title = f"family {self.family}  {size_words(self.sizes)}  for one {self.machine.name}"
+        heads = ["member", "predicted us", "", "waves", *PARTS]
+        return Table(title, heads, rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The name, the member chosen, and microseconds of each, or why it does not serve."""
+        members = {candidate.name: found for candidate, found in self.predicted}
+        return {"name": self.family, "chosen": self.chosen.name, "members": members}
+
+
+class Chooser:
+    """Candidates of one kernel on one machine; `choose` takes one of them by sizes."""
+
+    def __init__(
+        self, name: str, kernel: Kernel, candidates: Sequence[Candidate], machine: Machine, values: Mapping[str, int]
+    ) -> None:
+        """`values` are those of the kernel's constants, which facts may speak of, too."""
+        self.name, self.kernel, self.candidates = name, kernel, tuple(candidates)
+        self.machine, self._values = machine, values
+
+    def choose(self, **sizes: int) -> Candidate:
+        """The candidate whose time is the least at these sizes, all of the kernel's.
+
+        Raises:
+            UsageError: no member is for these sizes.
+        """
+        known = {**self._values, **sizes}
+        there = [each for each in self.candidates if each.serves(known)]
+        if not there:
+            notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
+            raise UsageError(f"no member of the family '{self.name}' is for {size_words(sizes)}", notes=notes)
+        measured = [each for each in there if each.measured_at == sizes]
+        return min(measured or there, key=lambda each: each.microseconds(sizes))
+
+    def explain(self, **sizes: int) -> Choice:
+        """The choice with what has led to it. Raises what `choose` raises."""
+        known, chosen = {**self._values, **sizes}, self.choose(**sizes)
+        served = sorted(
+            ((each, each.microseconds(sizes)) for each in self.candidates if each.serves(known)),
+            key=lambda pair: pair[1],
+        )
+        others = [(each, self._reason(each, known)) for each in self.candidates if not each.serves(known)]
+        return Choice(self.name, sizes, self.machine, chosen, [*served, *others])
+
+    def deterministic(self) -> Chooser:
+        """This with members alone that add up in one order, so that sizes do not change a bit of a result.
+
+        Raises:
+            UsageError: those that serve all sizes have none.
+        """
+        orders: dict[object, list[Candidate]] = {}
+        for each in self.candidates:
+            if not each.refused:
+                orders.setdefault(order_of(each.tree), []).append(each)
+        whole = [some for order, some in orders.items() if order and any(not each.facts for each in some)]
+        if not whole:
+            raise UsageError(f"no members of '{self.name}' that serve all sizes add up in one order")
+        return Chooser(self.name, self.kernel, max(whole, key=len), self.machine, self._values)
+
+    def _reason(self, candidate: Candidate, sizes: Mapping[str, int]) -> str:
+        return candidate.refused or next(f"not {fact.text}" for fact in candidate.facts if not fact.holds(sizes))
+
+
+def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dict[str, Setting]]]:
+    """A name and the parameters for each combination of values that a member names and its schedule admits."""
+    defaults = {p.name: p.default for p in schedule.parameters}
+    for values in product(*(p.candidates for p in member.parameters)):
+        given = {p.name: value for p, value in zip(member.parameters, values, strict=True)}
+        if schedule.admits({**defaults, **given}):
+            words = ", ".join(f"{name}={value}" for name, value in given.items())
+            yield (f"{member.schedule}({words})" if words else member.schedule), given
+
+
+@cache
+def _all_fitted(arch: str) -> Mapping[str, Mapping[str, Any]]:
+    path = files("tilegen") / "lab" / "choice" / "fitted" / f"{arch}.json"
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["families"] if path.is_file() else {}
+    return found
+
+
+def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
+    """The coefficients that measurements on a machine of this architecture have given.
+
+    They go by the name of a member, in a stock family that was measured; by the formula of its model, in all of them;
+    "*" has what the members of the family have in common.
+    """
+    there = _all_fitted(machine.arch)
+    own = there.get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
+    by_formula = {each["formula"]: each for members in there.values() for each in members.values()}
+    return {name: _coefficients(each) for name, each in {**by_formula, **own}.items()}
+
+
+def _coefficients(value: Mapping[str, Any]) -> Coefficients:
+    return Coefficients(**{word: each for word, each in value.items() if word != "formula"})
+
+
+def refusal(tree: Tree, machine: Machine) -> str:
+    """Why a machine cannot launch a tree; empty where it can."""
+    used = {loop.performed.instruction for loop in loops(tree.body) if loop.performed}
+    target = compiled_architecture(used, machine.arch)
+    for instruction in sorted(used, key=lambda each: each.name):
+        if not instruction.runs_on(target):
+            return f"{instruction.name} needs {instruction.needs}"
+    in_bulk = tree.dependent or any(loop.kind == "bulk" for loop in loops(tree.body))
+    if in_bulk and arch_number(machine.arch) < arch_number(HOPPER):
+        return f"bulk copies and dependent launches need {HOPPER}"
+    return ""
+
+
+def order_of(tree: Tree) -> object:
+    """What tells one order of summation from another: of each reduction the instruction that adds, and its loops over
+    terms where a step has combined these in another order. None where that is not the same at each run."""
+    found = []
+    written = {equation.target: len(equation.loops) for equation in tree.kernel.equations}
+    for around, stmt in leaves(tree.body):
+        if stmt.atomic:
+            return None
+        if stmt.reduce and stmt.instance:
+            by = next((loop.performed.instruction for loop in around if loop.performed), None)
+            adds = by and (by.summations, tuple(str(each.extent) for each in by.equation.reduced))
+            places = stmt.instance[written[stmt.name] :]
+            over = [
+                (str(p.coefficient(loop.name)), str(loop.extent), loop.kind)
+                for p in places
+                for loop in around
+                if loop.name in p.names()
+            ]
+            found.append((stmt.name, adds, tuple(over) if tree.reassociated else ()))
+    return tuple(dict.fromkeys(found))

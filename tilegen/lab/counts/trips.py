@@ -1,0 +1,41 @@
+"""Loops whose ends depend on blocks, threads or loops around: how often they run in the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tilegen.ir.affine import const
+from tilegen.lab.counts.addresses import block_counts, thread_values
+from tilegen.lowering.program import For, Launch, Spmd, with_lists
+
+_SAMPLES = 64  # values of each name that is in an extent
+
+
+def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
+    """The launch with the mean number of iterations of each such loop, that of blocks and threads, rounded."""
+    counts = block_counts(launch, sizes) | {n: int(v.max()) + 1 for n, v in thread_values(launch).items()}
+    return replace(launch, body=_with_means(launch.body, counts, sizes))
+
+
+def _with_means(body: tuple[Spmd, ...], counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        inside = counts
+        if isinstance(node, For):
+            mean = _mean(node, counts, sizes)
+            node = node if node.extent.names() <= sizes.keys() else replace(node, extent=const(mean))
+            inside = {**counts, node.name: max(1, mean)}
+        out.append(with_lists(node, partial(_with_means, counts=inside, sizes=sizes)))
+    return tuple(out)
+
+
+def _mean(loop: For, counts: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+    names = sorted(loop.extent.names() - sizes.keys())
+    values = (np.linspace(0, counts[name] - 1, min(counts[name], _SAMPLES)).round().astype(np.int64) for name in names)
+    points: dict[str, Any] = dict(zip(names, np.meshgrid(*values, indexing="ij"), strict=True))
+    return round(float(np.maximum(0, np.asarray(loop.extent.evaluate(points | dict(sizes)))).mean()))

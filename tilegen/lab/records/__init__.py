@@ -1,0 +1,1 @@
+"""What results look like in files, and how they are read back."""
