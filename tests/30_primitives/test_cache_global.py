@@ -15,7 +15,7 @@ from tilegen.ir.show import show
 from tilegen.ir.walk import rewrite, walk
 from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 from tilegen.proof import prove
 
 TEXT = """

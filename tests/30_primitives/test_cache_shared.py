@@ -7,7 +7,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.lowering import lower, unmet
-from tilegen.lowering.program import VectorCopy, nodes
+from tilegen.lowering.launch.program import VectorCopy, nodes
 from tilegen.proof import prove
 from tilegen.schedule import apply
 

@@ -12,7 +12,7 @@ from tilegen.ir.fragments import deal_fragments
 from tilegen.ir.show import show, show_buffer, show_expr
 from tilegen.ir.walk import loops, stmts
 from tilegen.lowering import lower
-from tilegen.lowering.program import Perform
+from tilegen.lowering.launch.program import Perform
 from tilegen.proof import prove
 
 FRAGMENTS = {

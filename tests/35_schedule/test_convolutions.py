@@ -10,7 +10,7 @@ from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
-from tilegen.lowering.program import VectorCopy, VectorStore
+from tilegen.lowering.launch.program import VectorCopy, VectorStore
 from tilegen.proof import prove
 
 WIDE = {"TN": 4, "TF": 128, "TY": 4, "TX": 4, "LANES_F": 32, "LANES_X": 1, "STAGES": 2, "BLOCKS": 3}

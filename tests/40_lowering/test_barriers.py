@@ -6,7 +6,7 @@ from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
-from tilegen.lowering.program import Barrier, For, If
+from tilegen.lowering.launch.program import Barrier, For, If
 
 
 def barriers(name, schedule, position=-1):

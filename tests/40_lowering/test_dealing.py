@@ -20,8 +20,8 @@ from tilegen.backends.text import emit
 from tilegen.cli.explain_printing import rounds_line
 from tilegen.errors import TilegenError
 from tilegen.lowering import lower
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import Barrier, with_lists
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Barrier, with_lists
 from tilegen.proof import prove
 
 GEMM = """

@@ -6,8 +6,8 @@ from tests.support.in_line import in_line
 from tests.support.stock import schedule_stock
 from tilegen.ir.affine import const, var
 from tilegen.lowering import lower
-from tilegen.lowering.generalise import Parameters
-from tilegen.lowering.program import Call, Function, nodes
+from tilegen.lowering.launch.program import Call, Function, nodes
+from tilegen.lowering.outline.generalise import Parameters
 
 ko, ki, k, K = (var(name) for name in ("ko", "ki", "k", "K"))
 

@@ -10,7 +10,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.known import implication_checker
+from tilegen.lowering.guards.known import implication_checker
 from tilegen.poly import Facts
 
 TEXT = """

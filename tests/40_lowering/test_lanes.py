@@ -12,7 +12,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.program import Barrier, Combine, If
+from tilegen.lowering.launch.program import Barrier, Combine, If
 from tilegen.proof import prove
 
 # The maximum stays in a register of each lane.

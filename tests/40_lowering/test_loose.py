@@ -6,7 +6,7 @@ from tests.support.stock import schedule_stock
 from tests.support.written import tree_from
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower, lower_for_some_sizes, unmet
-from tilegen.lowering.program import VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.launch.program import VectorCopy, VectorLoad, VectorStore
 from tilegen.proof import prove
 
 

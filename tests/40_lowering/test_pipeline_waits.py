@@ -13,8 +13,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Index, Loop, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.pipeline import write_out_pipelines
-from tilegen.lowering.program import VectorCopy
+from tilegen.lowering.launch.program import VectorCopy
+from tilegen.lowering.sync.pipeline import write_out_pipelines
 from tilegen.proof import prove
 
 TEXT = """

@@ -12,9 +12,10 @@ from tilegen.backends.text import emit
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import rewrite, stmts, walk
-from tilegen.lowering import lower, register_guards
-from tilegen.lowering.program import For, If, VectorCopy
-from tilegen.lowering.register_guards import spare
+from tilegen.lowering import lower
+from tilegen.lowering.guards import register_guards
+from tilegen.lowering.guards.register_guards import spare
+from tilegen.lowering.launch.program import For, If, VectorCopy
 from tilegen.proof import prove
 
 TEXT = """

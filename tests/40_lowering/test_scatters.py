@@ -17,7 +17,7 @@ from tilegen.ir.nodes import Const, Load, Loop, Op, Stmt
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
 from tilegen.lowering import lower
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 from tilegen.proof import prove
 
 COUNTED = """

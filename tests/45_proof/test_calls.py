@@ -8,7 +8,7 @@ from tests.support.written import ahead
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.lowering import lower
-from tilegen.lowering.program import Call, Declare, For, Function, If, Let, nodes
+from tilegen.lowering.launch.program import Call, Declare, For, Function, If, Let, nodes
 from tilegen.poly import Refused
 from tilegen.proof import prove
 from tilegen.proof.inlining import without_calls

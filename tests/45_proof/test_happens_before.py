@@ -12,7 +12,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite_accesses, substitute
 from tilegen.lowering import lower
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 from tilegen.proof import prove
 
 

@@ -19,8 +19,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Const
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import For, If, LookBack
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import For, If, LookBack
 from tilegen.proof import prove
 
 STEPS = """

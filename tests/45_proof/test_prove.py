@@ -12,10 +12,10 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.claims import Claim
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
-from tilegen.lowering.timelines import COPIES, Arrive
+from tilegen.lowering.launch.claims import Claim
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.lowering.launch.timelines import COPIES, Arrive
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
 from tilegen.proof.limits import check_limits

@@ -13,7 +13,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering import lower
-from tilegen.lowering.timelines import LAUNCHES, Await
+from tilegen.lowering.launch.timelines import LAUNCHES, Await
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.bulk import check_boxes

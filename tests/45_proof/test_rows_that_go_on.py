@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Access, Buffer
 from tilegen.ir.row_digits import Digit, digits_of_row
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
-from tilegen.lowering.program import Perform
+from tilegen.lowering.launch.program import Perform
 from tilegen.proof import prove
 
 

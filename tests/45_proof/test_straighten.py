@@ -2,8 +2,8 @@
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Op, Stmt
-from tilegen.lowering.claims import Claim
-from tilegen.lowering.program import Barrier, Declare, For
+from tilegen.lowering.launch.claims import Claim
+from tilegen.lowering.launch.program import Barrier, Declare, For
 from tilegen.proof.kinds import with_kind
 from tilegen.proof.straighten import straighten
 

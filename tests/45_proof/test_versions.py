@@ -6,9 +6,9 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Stmt
-from tilegen.lowering.claims import Claim
-from tilegen.lowering.known import implication_checker
-from tilegen.lowering.program import Barrier, For, If
+from tilegen.lowering.guards.known import implication_checker
+from tilegen.lowering.launch.claims import Claim
+from tilegen.lowering.launch.program import Barrier, For, If
 from tilegen.proof.versions import _drop_repeated
 
 TEXT = """

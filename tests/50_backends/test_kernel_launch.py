@@ -12,7 +12,7 @@ from tilegen.backends import kernel_launch
 from tilegen.backends.engine import BoundMap, Run
 from tilegen.errors import DeviceError
 from tilegen.ir.affine import const
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 RUN = Run("mine", (3, 2, 1), (160, 1, 1), 0, (2, 0), ((1, "f32"), (0, "i64")), (5, 2**31 - 1), False)
 ADDRESSES, SCALARS = (2**40, 2**41, 2**42 + 16), (np.int64(-2), np.float32(0.5))

@@ -22,7 +22,8 @@ from tilegen.backends.text import emit
 from tilegen.frontend import data_folder
 from tilegen.interpreter import run
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.lowering import integers, lower
+from tilegen.lowering import lower
+from tilegen.lowering.integers import integers
 
 SLICE = 2**26  # elements that are made or compared at once
 SLACK = 8 * 2**30  # bytes: slices in 64 bits, and what other processes take meanwhile

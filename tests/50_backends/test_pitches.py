@@ -17,7 +17,7 @@ from tilegen.errors import ArgumentError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.lowering import lower
-from tilegen.lowering.pitches import with_pitches
+from tilegen.lowering.integers.pitches import with_pitches
 from tilegen.proof import prove
 
 VERSIONS = ({}, {"vector": False}, {"whole": True}, {"wide": True})

@@ -20,7 +20,7 @@ from tilegen.errors import DeviceError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lowering import lower
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 COPY = """
 kernel copy(A: f32[M, N]) -> C: f32[M, N]:

@@ -19,7 +19,7 @@ from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
 from tilegen.lab.checks.check import cases, check
 from tilegen.lowering import lower
-from tilegen.lowering.program import Perform
+from tilegen.lowering.launch.program import Perform
 from tilegen.proof import prove
 
 IN_THE_PRODUCT = """

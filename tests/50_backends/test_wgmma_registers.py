@@ -8,7 +8,7 @@ from tests.support.devices.wgmma_registers import faults, ptx_code, sass_code
 from tests.support.stock import cases, lower_stock
 from tilegen.backends import sass
 from tilegen.backends.text import emit
-from tilegen.lowering.timelines import Fence
+from tilegen.lowering.launch.timelines import Fence
 
 SHORT = ("conv_pieces", "promoted")
 

@@ -12,7 +12,7 @@ from tilegen.backends.device_program import _scratch_maker
 from tilegen.backends.devices import InterpreterEngine, program
 from tilegen.cli import printing, run
 from tilegen.errors import DeviceError, LimitError
-from tilegen.lab.measure.cost import (
+from tilegen.lab.predict.cost import (
     check_outlook,
     require_check_memory,
     require_timing_memory,

@@ -20,7 +20,7 @@ from tilegen.export.launches import every_launch
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lowering import Launch
-from tilegen.lowering.grid import limits_of_grid
+from tilegen.lowering.launch.grid import limits_of_grid
 
 RECORDER = Path(__file__).with_name("recorder.cpp")
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

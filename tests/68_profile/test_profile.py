@@ -17,7 +17,8 @@ import tilegen
 from tests.support.stock import schedule_stock
 from tilegen.backends import cuda, nvrtc
 from tilegen.errors import DeviceError
-from tilegen.lab.predict.explain import Explanation, explain, stages_by_line
+from tilegen.lab.predict.explain import explain, stages_by_line
+from tilegen.lab.predict.explanation import Explanation
 from tilegen.lowering import lower
 from tilegen.profile import command_of, find_profiler, profile, steps_to_profile
 from tilegen.profile.child import Task, derivation_of, trees_of

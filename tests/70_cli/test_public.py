@@ -16,7 +16,7 @@ from tilegen.backends.device_program import Program
 from tilegen.ir.nodes import Tree
 from tilegen.lab.measure.compare import Comparison
 from tilegen.lab.measure.ladder import Ladder
-from tilegen.lab.predict.explain import Explanation
+from tilegen.lab.predict.explanation import Explanation
 from tilegen.proof import Proof
 
 SCHEDULED = tilegen.load("vector_add").kernel().schedule()

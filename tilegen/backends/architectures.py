@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tilegen.backends import nvrtc
 from tilegen.errors import DeviceError, UsageError, did_you_mean
 from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction, arch_number
-from tilegen.lowering.program import Launch, Perform
+from tilegen.lowering.launch.program import Launch, Perform
 
 
 def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:

@@ -22,9 +22,9 @@ from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
 from tilegen.lowering import Launch
-from tilegen.lowering.fragments import without_instructions
-from tilegen.lowering.grid import count_blocks
-from tilegen.lowering.pitches import pitch_of
+from tilegen.lowering.integers.pitches import pitch_of
+from tilegen.lowering.launch.grid import count_blocks
+from tilegen.lowering.threads.fragments import without_instructions
 from tilegen.proof import Proof, demand
 
 

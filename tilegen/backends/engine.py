@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tilegen.ir.nodes import Tensor
 from tilegen.lowering import Launch
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 # Of addresses: no text has a version that asks for more, and all fresh memory begins at a multiple of so many bytes.
 ALIGNMENT = 16

@@ -11,8 +11,8 @@ from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tensor, Tree
 from tilegen.lowering import Launch
-from tilegen.lowering.integers import elements
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.integers.integers import elements
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 
 def kernel_data(tree: Tree) -> dict[str, Any]:

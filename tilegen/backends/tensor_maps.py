@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from tilegen.errors import DeviceError
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 BYTES = 128
 _ALIGNMENT = 64  # of the memory that the driver writes a map to

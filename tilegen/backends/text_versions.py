@@ -11,9 +11,9 @@ from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.show import show_fact
 from tilegen.lowering import Launch, fits, lower, unmet
-from tilegen.lowering.bulk_loops import bulk_nests
-from tilegen.lowering.counts import check_counts
-from tilegen.lowering.pitches import pitched_tensors, with_pitches
+from tilegen.lowering.integers.counts import check_counts
+from tilegen.lowering.integers.pitches import pitched_tensors, with_pitches
+from tilegen.lowering.sync.bulk_loops import bulk_nests
 from tilegen.poly import Facts
 from tilegen.proof import Proof, demand, prove
 

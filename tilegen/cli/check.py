@@ -51,7 +51,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices import engine
     from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
-    from tilegen.lab.measure.cost import check_outlook, require_check_memory
+    from tilegen.lab.predict.cost import check_outlook, require_check_memory
 
     attempts = request.attempts(parse_point(fix, "--fix"))
     applied = {name: each for name, each in attempts.items() if not isinstance(each, TilegenError)}

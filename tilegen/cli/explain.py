@@ -44,7 +44,8 @@ def explain_command(
     """Explain a schedule: traffic, conflicts, occupancy and the roofline, for each step, without a GPU."""
     from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
     from tilegen.lab.predict.advice import advise
-    from tilegen.lab.predict.explain import Explanation, explain
+    from tilegen.lab.predict.explain import explain
+    from tilegen.lab.predict.explanation import Explanation
     from tilegen.lab.predict.machine import find_machine
 
     check_plot(plot)

@@ -17,7 +17,7 @@ from tilegen.lab.counts.sites import Site
 if TYPE_CHECKING:
     from tilegen.lab.choice.family import Choice
     from tilegen.lab.counts.traffic import Traffic
-    from tilegen.lab.predict.explain import Explanation, LaunchReport
+    from tilegen.lab.predict.explanation import Explanation, LaunchReport
 
 _FOLD: dict[str, Any] = {"overflow": "fold"}
 

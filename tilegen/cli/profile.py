@@ -24,7 +24,7 @@ from tilegen.errors import DeviceError
 from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
-    from tilegen.lab.predict.explain import Explanation
+    from tilegen.lab.predict.explanation import Explanation
     from tilegen.profile import ProfiledStep
     from tilegen.profile.child import Task
     from tilegen.profile.counters import Figure
@@ -50,7 +50,7 @@ def profile_command(request: Request, machine: str, last: bool, keep: str | None
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
     from tilegen.backends.devices import engine
     from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
-    from tilegen.lab.measure.cost import require_timing_memory
+    from tilegen.lab.predict.cost import require_timing_memory
     from tilegen.lab.predict.explain import explain
     from tilegen.lab.predict.machine import find_machine
     from tilegen.profile import LIMIT, check_report, find_profiler, profile

@@ -10,7 +10,8 @@ from tilegen import api
 from tilegen.course.puzzles import Puzzle
 from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.tolerance import tolerance_of
-from tilegen.lab.predict.explain import LaunchReport, StepReport, explain
+from tilegen.lab.predict.explain import explain
+from tilegen.lab.predict.explanation import LaunchReport, StepReport
 from tilegen.lab.predict.machine import Machine, find_machine
 from tilegen.lowering import lower
 from tilegen.proof import demand, prove

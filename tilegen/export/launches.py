@@ -11,7 +11,7 @@ from tilegen.export.versions import Version
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lowering import Launch
-from tilegen.lowering.tensor_maps import TensorMap
+from tilegen.lowering.launch.tensor_maps import TensorMap
 
 
 def every_launch(table: Sequence[Version]) -> dict[str, Launch]:

@@ -20,8 +20,8 @@ from tilegen.ir.choices import negations
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
 from tilegen.ir.reserved_words import fresh
 from tilegen.lowering import Launch
-from tilegen.lowering.integers import elements, shapes
-from tilegen.lowering.specialized import with_whole_rings
+from tilegen.lowering.integers.integers import elements, shapes
+from tilegen.lowering.sync.specialized import with_whole_rings
 from tilegen.poly import Facts
 
 Fact = Condition | tuple[str, int]

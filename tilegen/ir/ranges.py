@@ -143,3 +143,12 @@ def _divide(value: Affine, by: int, extents: Mapping[str, int]) -> tuple[Affine,
     if range_ is None or range_[0] < 0 or range_[1] >= by:
         return value, None
     return whole, rest
+
+
+def begins(left: Affine) -> Condition:
+    """left >= 0, without a division by the tile: where (K + 15)/16 - 1 - ko is left, K - 16*ko - 1 is."""
+    divisions = [atom for atom, factor in left.terms if isinstance(atom, Div) and factor == 1]
+    if len(divisions) != 1:
+        return Condition(left)
+    (tiles,) = divisions
+    return Condition(tiles.arg + (left - Affine(((tiles, 1),))) * tiles.by)

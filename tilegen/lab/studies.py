@@ -14,7 +14,7 @@ from tilegen.schedule import Derivation
 if TYPE_CHECKING:
     from tilegen.lab.measure.compare import Comparison
     from tilegen.lab.measure.ladder import Ladder
-    from tilegen.lab.predict.explain import Explanation
+    from tilegen.lab.predict.explanation import Explanation
     from tilegen.proof import Proof
 
 

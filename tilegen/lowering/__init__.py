@@ -13,52 +13,52 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
-from tilegen.lowering.barriers import barriers
-from tilegen.lowering.batches import align_described, complete_batches, with_fences
-from tilegen.lowering.bulk import bulk_copies, join_waits
-from tilegen.lowering.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
-from tilegen.lowering.bulk_plan import WAITING, Bulk
-from tilegen.lowering.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
-from tilegen.lowering.conflicts import Conflict, Path, conflicts
-from tilegen.lowering.dealing import deal_tiles, walk_tiles
-from tilegen.lowering.dependent_launch import with_launch_waits
-from tilegen.lowering.distribute import Block, Shares, block_of, deal_vector_loops, distribute, write_thread_loops
-from tilegen.lowering.flatten import (
-    Context,
-    Coordinates,
-    coordinates,
-    drop_dims,
-    flatten,
-    kept_dims,
-    without_dims,
+from tilegen.lowering.flatten import Context, drop_dims, flatten, kept_dims, without_dims
+from tilegen.lowering.guards.guards import IsImplied, guard
+from tilegen.lowering.guards.inner_tiles import split_inner_tiles
+from tilegen.lowering.guards.known import implication_checker
+from tilegen.lowering.guards.narrow import narrow
+from tilegen.lowering.guards.peel import split_peeled
+from tilegen.lowering.guards.reads import choose
+from tilegen.lowering.guards.register_guards import spare
+from tilegen.lowering.guards.running import without_dead
+from tilegen.lowering.guards.starts import starts
+from tilegen.lowering.guards.whole import whole_tiles
+from tilegen.lowering.guards.zeros import declare_zeros
+from tilegen.lowering.integers.integers import choose_integers, fits
+from tilegen.lowering.launch.coordinates import Coordinates, coordinates
+from tilegen.lowering.launch.memory import bytes_of, shared_layout, stored_extents
+from tilegen.lowering.launch.program import Barrier, Declare, Launch, Spmd, names_in, nodes
+from tilegen.lowering.outline.functions import make_functions
+from tilegen.lowering.sync.barriers import barriers
+from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
+from tilegen.lowering.sync.bulk import bulk_copies, join_waits
+from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
+from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
+from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
+from tilegen.lowering.sync.conflicts import Conflict, Path, conflicts
+from tilegen.lowering.sync.dependent_launch import with_launch_waits
+from tilegen.lowering.sync.overlap import overlap_batches
+from tilegen.lowering.sync.pipeline import Pipe, write_out_pipelines
+from tilegen.lowering.sync.roles import Roles
+from tilegen.lowering.sync.specialized import split_roles, with_whole_rings, without_idle_producers
+from tilegen.lowering.sync.turns import join_blocks, take_turns
+from tilegen.lowering.sync.waits import asynchronous, covered_pipes, group_ends, with_waits
+from tilegen.lowering.threads.dealing import deal_tiles, walk_tiles
+from tilegen.lowering.threads.distribute import (
+    Block,
+    Shares,
+    block_of,
+    deal_vector_loops,
+    distribute,
+    write_thread_loops,
 )
-from tilegen.lowering.fragments import deal, without_instructions
-from tilegen.lowering.functions import make_functions
-from tilegen.lowering.guards import IsImplied, guard
-from tilegen.lowering.inner_tiles import split_inner_tiles
-from tilegen.lowering.integers import choose_integers, fits
-from tilegen.lowering.known import implication_checker
-from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.look_back import with_look_back
-from tilegen.lowering.memory import bytes_of, shared_layout, stored_extents
-from tilegen.lowering.narrow import narrow
-from tilegen.lowering.overlap import overlap_batches
-from tilegen.lowering.peel import split_peeled
-from tilegen.lowering.pipeline import Pipe, write_out_pipelines
-from tilegen.lowering.places import named_places
-from tilegen.lowering.program import Barrier, Declare, Launch, Spmd, names_in, nodes
-from tilegen.lowering.reads import choose
-from tilegen.lowering.register_guards import spare
-from tilegen.lowering.registers import declare, lives, unroll_register_loops
-from tilegen.lowering.roles import Roles
-from tilegen.lowering.running import without_dead
-from tilegen.lowering.specialized import split_roles, with_whole_rings, without_idle_producers
-from tilegen.lowering.starts import starts
-from tilegen.lowering.turns import join_blocks, take_turns
-from tilegen.lowering.vectors import Needs, vectorize
-from tilegen.lowering.waits import asynchronous, covered_pipes, group_ends, with_waits
-from tilegen.lowering.whole import whole_tiles
-from tilegen.lowering.zeros import declare_zeros
+from tilegen.lowering.threads.fragments import deal, without_instructions
+from tilegen.lowering.threads.lanes import Lanes
+from tilegen.lowering.threads.look_back import with_look_back
+from tilegen.lowering.threads.places import named_places
+from tilegen.lowering.threads.registers import declare, lives, unroll_register_loops
+from tilegen.lowering.threads.vectors import Needs, vectorize
 from tilegen.poly import Facts
 
 __all__ = ["Launch", "distributed_tree", "fits", "lower", "lower_for_some_sizes", "unmet"]

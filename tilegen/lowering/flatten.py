@@ -5,93 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.hardware import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
-from tilegen.ir.walk import accesses, leaves, loops, rewrite_accesses
-from tilegen.lowering.batches import described_buffers
-from tilegen.lowering.bulk_plan import Bulk
-from tilegen.lowering.distribute import Block
-from tilegen.lowering.grid import Product
-from tilegen.lowering.lanes import Lanes
-from tilegen.lowering.perform import perform
-from tilegen.lowering.program import Barrier, For, If, Spmd
-from tilegen.lowering.substitution import substitute_integers
-from tilegen.lowering.timelines import COPIES, Arrive, StartBarriers
+from tilegen.ir.walk import accesses, rewrite_accesses
+from tilegen.lowering.launch.coordinates import Coordinates
+from tilegen.lowering.launch.program import Barrier, For, If, Spmd
+from tilegen.lowering.launch.substitution import substitute_integers
+from tilegen.lowering.launch.timelines import COPIES, Arrive, StartBarriers
+from tilegen.lowering.sync.batches import described_buffers
+from tilegen.lowering.sync.bulk_plan import Bulk
+from tilegen.lowering.threads.distribute import Block
+from tilegen.lowering.threads.lanes import Lanes
+from tilegen.lowering.threads.perform import perform
 
 # (path of child numbers to a list, place in it) -> the barriers that stand before that child
 Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """What a launch's block and thread loops have become.
-
-    Attributes:
-        grid: blocks along x, y and z.
-        names: (loop, kind, step) of each coordinate in the order of the loops.
-        leaders: for each bound axis, the condition that a thread or block is the first along it.
-        extents: every thread coordinate and the constant block coordinates with their number.
-    """
-
-    grid: tuple[Product, Product, Product]
-    names: tuple[tuple[str, str, str], ...]
-    leaders: Mapping[str, Condition]
-
-
-def coordinates(node: Node) -> Coordinates:
-    """The coordinates of the launch `node`. LimitError where two loops disagree about the grid."""
-    names: dict[str, Loop] = {}
-    for loop in loops(node):
-        if loop.kind in BLOCK_KINDS + THREAD_KINDS:
-            names.setdefault(loop.name, loop)
-    grid: list[Product] = []
-    leaders: dict[str, Condition] = {}
-    for kind in BLOCK_KINDS + THREAD_KINDS:
-        bound = [loop for loop in names.values() if loop.kind == kind]
-        if kind in BLOCK_KINDS:
-            along = _count_blocks(kind, bound, _nested_loops(node, kind))
-            _check_blocks(kind, along, bound)
-            grid.append(along)
-        if bound:
-            longest = max(bound, key=lambda loop: loop.extent.const)
-            leaders[kind] = Condition(var(longest.name), equal=True)
-    used = tuple((loop.name, loop.kind, loop.step) for loop in names.values())
-    return Coordinates((grid[0], grid[1], grid[2]), used, leaders)
-
-
-def _nested_loops(node: Node, kind: str) -> int:
-    """How many loops of this kind are inside one another."""
-    return max((sum(loop.kind == kind for loop in path) for path, _ in leaves((node,))), default=0)
-
-
-def _count_blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
-    """Blocks along one axis of the grid."""
-    if not bound:
-        return Product((const(1),))
-    if sharing > 1:
-        return Product(tuple(loop.extent for loop in bound))
-    first = bound[0]
-    for loop in bound:
-        if loop.extent != first.extent:
-            raise LimitError(
-                f"the loops '{first.name}' and '{loop.name}' of one launch are bound to {kind} "
-                f"and have different extents, {first.extent} and {loop.extent}",
-                loop.span,
-                notes=("fuse the loops, or leave the statements in launches of their own",),
-            )
-    return Product((first.extent,))
-
-
-def _check_blocks(kind: str, along: Product, bound: list[Loop]) -> None:
-    """Raises LimitError where a grid has fewer blocks along the axis at any size."""
-    limit = GRID_LIMIT[BLOCK_KINDS.index(kind)]
-    if along.is_const and (blocks := along.evaluate({})) > limit:
-        longest = max(bound, key=lambda loop: loop.extent.const)
-        notes = ("bind the larger dimension to block.x, or make the tile larger",)
-        message = f"a grid needs {blocks} blocks along {kind[-1]}, and a GPU has {limit} at most"
-        raise LimitError(message, longest.span, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tilegen.errors import DeviceError, UsageError
-from tilegen.lab.predict.explain import MOST_KEPT, Explanation, StepReport
+from tilegen.lab.predict.explain import MOST_KEPT
+from tilegen.lab.predict.explanation import Explanation, StepReport
 from tilegen.profile.child import Task
 from tilegen.profile.counters import METRICS, Counted, Figure, figures_of, read_counters
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import DeviceError
 from tilegen.lab.counts.traffic import SECTOR, Traffic
-from tilegen.lab.predict.explain import LaunchReport
+from tilegen.lab.predict.explanation import LaunchReport
 from tilegen.lab.predict.machine import Machine
 
 APART = 0.1  # figures that differ by a larger share are marked

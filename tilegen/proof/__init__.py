@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.ir.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
-from tilegen.lowering.program import Launch
+from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.bulk import check_boxes
 from tilegen.proof.dealing import check_alike, part_tiles, walk_twice

@@ -16,7 +16,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
-from tilegen.lowering.claims import Claim, sentence
+from tilegen.lowering.launch.claims import Claim, sentence
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused

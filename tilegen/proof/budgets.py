@@ -20,8 +20,8 @@ from math import prod
 
 from tilegen.ir.budgets import FEWEST, MOST, UNIT, WARPGROUP, launched_registers
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.program import If, Launch, Spmd, nodes
-from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.launch.program import If, Launch, Spmd, nodes
+from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.poly import Refused
 from tilegen.proof.roles import consuming_threads
 

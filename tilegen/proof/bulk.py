@@ -23,10 +23,10 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load
 from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes, substitute, walk
-from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import For, If, Launch, Spmd, names_in, nodes
-from tilegen.lowering.tensor_maps import TensorMap
-from tilegen.lowering.timelines import (
+from tilegen.lowering.launch.memory import shared_layout
+from tilegen.lowering.launch.program import For, If, Launch, Spmd, names_in, nodes
+from tilegen.lowering.launch.tensor_maps import TensorMap
+from tilegen.lowering.launch.timelines import (
     CLUSTER,
     EMPTIED,
     FILLED,

@@ -10,8 +10,8 @@ from tilegen.ir.hardware import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite_indices, substitute
-from tilegen.lowering.grid import Cluster
-from tilegen.lowering.program import Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.lowering.launch.grid import Cluster
+from tilegen.lowering.launch.program import Declare, Flag, For, If, Launch, Let, Spmd
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]

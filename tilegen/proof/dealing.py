@@ -24,10 +24,10 @@ from functools import reduce
 
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import Flag, For, If, Launch, Let, Spmd, names_in, nodes, with_lists
-from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.timelines import CLUSTER, STORES, NextSlot, StartBarriers, StartRing, is_await
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, names_in, nodes, with_lists
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import CLUSTER, STORES, NextSlot, StartBarriers, StartRing, is_await
 from tilegen.poly import Refused
 from tilegen.proof.roles import Ring
 

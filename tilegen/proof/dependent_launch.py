@@ -22,8 +22,8 @@ compared as a list, so that no branch, loop or role can hold a wait, or let a th
 from __future__ import annotations
 
 from tilegen.ir.nodes import Const
-from tilegen.lowering.program import Declare, Flag, Launch, Let, Spmd, nodes
-from tilegen.lowering.timelines import LAUNCHES, Arrive, Await, StartBarriers
+from tilegen.lowering.launch.program import Declare, Flag, Launch, Let, Spmd, nodes
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarriers
 from tilegen.poly import Refused
 
 

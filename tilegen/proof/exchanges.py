@@ -14,8 +14,8 @@ from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import loads, substitute, walk
-from tilegen.lowering.guards import IsImplied
-from tilegen.lowering.program import Combine, Declare, For, Launch, Spmd, nodes
+from tilegen.lowering.guards.guards import IsImplied
+from tilegen.lowering.launch.program import Combine, Declare, For, Launch, Spmd, nodes
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.coordinates import Axes
 

@@ -20,7 +20,7 @@ from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
 from tilegen.ir.written import tree_of
 from tilegen.judge.copies.storage import tensor_of
-from tilegen.lowering.guards import IsImplied
+from tilegen.lowering.guards.guards import IsImplied
 from tilegen.poly import Facts
 
 Tests = tuple[Condition, ...]

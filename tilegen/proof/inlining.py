@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.walk import accesses, walk
-from tilegen.lowering.program import Call, Declare, For, Function, If, Let, Spmd, names_in, nodes
-from tilegen.lowering.substitution import substitute_integers
+from tilegen.lowering.launch.program import Call, Declare, For, Function, If, Let, Spmd, names_in, nodes
+from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.poly import Refused
 
 

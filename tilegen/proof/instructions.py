@@ -26,10 +26,10 @@ from tilegen.ir.matching import (
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
-from tilegen.lowering.memory import row_of
-from tilegen.lowering.product_nodes import Described, Hold
-from tilegen.lowering.program import For, If, Launch, Perform, Spmd, nodes, with_body
-from tilegen.lowering.timelines import Await, Fence
+from tilegen.lowering.launch.memory import row_of
+from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body
+from tilegen.lowering.launch.timelines import Await, Fence
 from tilegen.poly import Facts, Refused
 from tilegen.proof.kinds import Kind, Special, with_kind
 

@@ -12,8 +12,18 @@ from tilegen.ir.hardware import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
-from tilegen.lowering.memory import row_of
-from tilegen.lowering.program import For, If, Launch, Spmd, VectorCopy, VectorDeclare, VectorLoad, VectorStore, nodes
+from tilegen.lowering.launch.memory import row_of
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Launch,
+    Spmd,
+    VectorCopy,
+    VectorDeclare,
+    VectorLoad,
+    VectorStore,
+    nodes,
+)
 from tilegen.poly import Facts, Refused, Unproved
 from tilegen.proof.kinds import with_kind
 

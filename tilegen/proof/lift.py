@@ -21,10 +21,10 @@ from itertools import groupby
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute
-from tilegen.lowering.known import implication_checker
-from tilegen.lowering.product_nodes import Described
-from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
-from tilegen.lowering.timelines import COPIES, STORES, Arrive, Await, Box, Fence
+from tilegen.lowering.guards.known import implication_checker
+from tilegen.lowering.launch.product_nodes import Described
+from tilegen.lowering.launch.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.timelines import COPIES, STORES, Arrive, Await, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets

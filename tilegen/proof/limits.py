@@ -8,11 +8,11 @@ from tilegen.ir.affine import var
 from tilegen.ir.hardware import AXIS_LIMIT, SHARED_LIMIT, THREAD_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.grid import limits_of_grid
-from tilegen.lowering.integers import claims, fit_somewhere, holds
-from tilegen.lowering.memory import bytes_of, row_of
-from tilegen.lowering.pitches import pitch_of
-from tilegen.lowering.program import Launch
+from tilegen.lowering.integers.integers import claims, fit_somewhere, holds
+from tilegen.lowering.integers.pitches import pitch_of
+from tilegen.lowering.launch.grid import limits_of_grid
+from tilegen.lowering.launch.memory import bytes_of, row_of
+from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
 REGISTERS = 512 * 1024  # of local memory, where registers lie that a GPU has not

@@ -14,8 +14,8 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Stmt, Tree
 from tilegen.ir.walk import accesses, loads
 from tilegen.judge import check_apart
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import Declare, For, If, Launch, LookBack, Spmd, nodes, with_lists
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Declare, For, If, Launch, LookBack, Spmd, nodes, with_lists
 from tilegen.poly import Refused
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.lift import Lifted

@@ -35,8 +35,8 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
-from tilegen.lowering.timelines import (
+from tilegen.lowering.launch.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
+from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
     ONE,

@@ -18,7 +18,7 @@ from itertools import takewhile
 
 from tilegen.ir.nodes import Access, Load, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses
-from tilegen.lowering.program import Combine, Declare, For, Spmd, with_body
+from tilegen.lowering.launch.program import Combine, Declare, For, Spmd, with_body
 from tilegen.poly import Refused
 
 

@@ -18,7 +18,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
-from tilegen.lowering.program import For, Spmd
+from tilegen.lowering.launch.program import For, Spmd
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.proof.kinds import kind_of
 from tilegen.proof.lane_loops import roll

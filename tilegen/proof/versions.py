@@ -15,11 +15,11 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, negations, tests_behind_else
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Equation, Expr, Gather, Index, Load, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, walk
-from tilegen.lowering.guards import IsImplied
-from tilegen.lowering.known import implication_checker
-from tilegen.lowering.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
-from tilegen.lowering.reads import inside
-from tilegen.lowering.timelines import COPIES, Arrive
+from tilegen.lowering.guards.guards import IsImplied
+from tilegen.lowering.guards.known import implication_checker
+from tilegen.lowering.guards.reads import inside
+from tilegen.lowering.launch.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.launch.timelines import COPIES, Arrive
 from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]

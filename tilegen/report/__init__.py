@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilegen.errors import UsageError
-from tilegen.lab.predict.explain import Explanation, explain
+from tilegen.lab.predict.explain import explain
+from tilegen.lab.predict.explanation import Explanation
 from tilegen.lab.predict.machine import H200, Machine
 from tilegen.report.code import code_of
 from tilegen.report.libraries import require

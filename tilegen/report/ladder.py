@@ -8,7 +8,7 @@ from itertools import pairwise
 from tilegen.ir.shown import Table, size_words
 from tilegen.lab.measure.ladder import Ladder, Rung, rungs_of
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time
-from tilegen.lab.predict.explain import Explanation
+from tilegen.lab.predict.explanation import Explanation
 from tilegen.report.charts import Axis, Chart, Series
 from tilegen.report.measured import MeasuredLadder, MeasuredRung, place_of_predictions
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilegen.ir.show import show
 from tilegen.lab.counts.banks import BANKS, lane_map
 from tilegen.lab.counts.traffic import Traffic
-from tilegen.lab.predict.explain import Explanation, LaunchReport, stages_by_line
+from tilegen.lab.predict.explain import stages_by_line
+from tilegen.lab.predict.explanation import Explanation, LaunchReport
 from tilegen.report.code import Code
 from tilegen.report.differences import DifferentLine, differences
 from tilegen.schedule import Derivation

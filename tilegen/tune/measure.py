@@ -24,9 +24,9 @@ from tilegen.lab.checks.check import Case, cases, check
 from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
 from tilegen.lab.measure.beside import Library
 from tilegen.lab.measure.conditions import Watch, device_of
-from tilegen.lab.measure.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.measure.timing import Runs, check_agreement, hold_library, random_sets, time_programs
 from tilegen.lab.measure.trust import is_known
+from tilegen.lab.predict.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.records.records import Device
 from tilegen.tune.prepare import Seconds, apply, clock
 from tilegen.tune.space import Candidate

@@ -14,7 +14,7 @@ from tests.support.devices.on_simulator import Job
 from tests.support.stock import shorter, tile
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 
 SLOW, TOO_SLOW = 500_000, 3_000_000  # steps of all threads; a million takes 20 seconds, 5 if optimised
 ROUNDS = 4  # of a loop over tiles: a pipeline has used each of its buffers again by then

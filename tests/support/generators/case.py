@@ -43,8 +43,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.ir.walk import loops
 from tilegen.judge import judge
 from tilegen.lowering import distributed_tree, lower
-from tilegen.lowering.program import Perform
-from tilegen.lowering.timelines import Box
+from tilegen.lowering.launch.program import Perform
+from tilegen.lowering.launch.timelines import Box
 from tilegen.primitives._call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.support.mutants.places import each
 from tests.support.mutants.ring_faults import roles_changed
-from tilegen.lowering.register_budgets import RegisterBudget
+from tilegen.lowering.launch.register_budgets import RegisterBudget
 
 
 def nobody_gives(launch):

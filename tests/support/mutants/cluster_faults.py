@@ -9,9 +9,9 @@ from tests.support.mutants.places import each, of
 from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import For, If
-from tilegen.lowering.timelines import CLUSTER, Await, StartBarriers
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import CLUSTER, Await, StartBarriers
 
 
 def shared(launch, change):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.support.mutants.kinds import is_begin_of_products, is_wait_for_products
 from tests.support.mutants.places import each, edited, of
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.batches import registers_used
-from tilegen.lowering.program import For, Perform, nodes
+from tilegen.lowering.launch.program import For, Perform, nodes
+from tilegen.lowering.sync.batches import registers_used
 
 
 @of(is_wait_for_products)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.lowering.timelines import (
+from tilegen.lowering.launch.timelines import (
     CLUSTER,
     EMPTIED,
     FILLED,

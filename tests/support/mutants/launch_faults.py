@@ -11,8 +11,8 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.grid import Product
-from tilegen.lowering.program import (
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import (
     Barrier,
     Call,
     Combine,

@@ -10,8 +10,8 @@ from tests.support.mutants.ring_faults import each, loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.ir.walk import substitute, walk
-from tilegen.lowering.product_nodes import Described
-from tilegen.lowering.program import For, If, Perform, names_in
+from tilegen.lowering.launch.product_nodes import Described
+from tilegen.lowering.launch.program import For, If, Perform, names_in
 
 
 def complete_dropped(launch):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.support.mutants.kinds import is_begin_of_next, is_wait_for_launches
 from tests.support.mutants.places import each
 from tests.support.mutants.ring_faults import roles_changed
-from tilegen.lowering.program import For, If
-from tilegen.lowering.timelines import LAUNCHES, Arrive, Await
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await
 
 
 def wait_dropped(launch):

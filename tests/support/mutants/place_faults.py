@@ -10,8 +10,8 @@ from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite, substitute
-from tilegen.lowering.program import For, If
-from tilegen.lowering.timelines import NextSlot, RingPlace, StartRing
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import NextSlot, RingPlace, StartRing
 
 
 def start_dropped(launch):

@@ -10,9 +10,9 @@ from tests.support.mutants.places import each, nodes, of
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
-from tilegen.lowering.claims import Claim
-from tilegen.lowering.program import Barrier, For, If
-from tilegen.lowering.timelines import EMPTIED, FILLED, StartBarriers
+from tilegen.lowering.launch.claims import Claim
+from tilegen.lowering.launch.program import Barrier, For, If
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, StartBarriers
 
 
 def _is_of_roles(node):

@@ -10,8 +10,8 @@ from tests.support.mutants.ring_faults import of_roles, roles_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite, rewrite_accesses
-from tilegen.lowering.program import Barrier, For, If
-from tilegen.lowering.timelines import StartBarriers, StartRing
+from tilegen.lowering.launch.program import Barrier, For, If
+from tilegen.lowering.launch.timelines import StartBarriers, StartRing
 
 
 def take_dropped(launch):

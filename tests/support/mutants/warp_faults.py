@@ -10,7 +10,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.fragments import registers_of
 from tilegen.ir.nodes import Access, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite, stmts, walk
-from tilegen.lowering.program import For, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.launch.program import For, Perform, VectorCopy, VectorLoad, VectorStore
 
 LANES = ("lane", "lane_")
 

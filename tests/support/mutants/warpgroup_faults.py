@@ -8,8 +8,8 @@ from tests.support.mutants.kinds import is_begin_of_products, is_wait_for_produc
 from tests.support.mutants.places import each, edited, of
 from tilegen.ir.instructions import Fragment
 from tilegen.ir.swizzle import hardware_swizzle
-from tilegen.lowering.product_nodes import Described, Hold
-from tilegen.lowering.program import Barrier, For, Perform
+from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.program import Barrier, For, Perform
 
 
 def described(launch, change):

@@ -6,8 +6,8 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
-from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.timelines import (
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import (
     ONE,
     Arrive,
     Await,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.reader.values import Mismatch, Values
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk, writes
-from tilegen.lowering import program as p
+from tilegen.lowering.launch import program as p
 
 
 def same(mine, wanted, what):

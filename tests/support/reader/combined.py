@@ -7,7 +7,7 @@ from tests.support.reader.calls import memory_between, same
 from tests.support.reader.values import Memory
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access
-from tilegen.lowering.program import LookBack, nodes
+from tilegen.lowering.launch.program import LookBack, nodes
 
 
 class Combined:

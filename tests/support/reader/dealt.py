@@ -7,7 +7,7 @@ from tests.support.reader.calls import same
 from tests.support.reader.values import Mismatch
 from tests.support.simulator.grid import tile_at
 from tilegen.ir.walk import walk
-from tilegen.lowering.program import names_in
+from tilegen.lowering.launch.program import names_in
 
 TILES = ("tiles",)
 

@@ -15,7 +15,7 @@ from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, not_, or_, 
 from tests.support.reader import c_text
 from tests.support.simulator.grid import place_of_tile
 from tilegen.lowering import fits
-from tilegen.lowering.grid import limits_of_grid
+from tilegen.lowering.launch.grid import limits_of_grid
 
 DRAWS = 24
 BITS = {"int": 32, "long long": 64, "long": 64}

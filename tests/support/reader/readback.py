@@ -25,10 +25,10 @@ from tests.support.simulator.grid import coordinates
 from tilegen.backends.text.lists import taken_together
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
-from tilegen.lowering import program as p
-from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Hold
-from tilegen.lowering.timelines import Arrive
+from tilegen.lowering.launch import program as p
+from tilegen.lowering.launch.memory import bytes_of
+from tilegen.lowering.launch.product_nodes import Hold
+from tilegen.lowering.launch.timelines import Arrive
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws

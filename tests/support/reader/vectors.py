@@ -6,7 +6,7 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, Mismatch, Values, vector_bytes
 from tilegen.ir.nodes import DTYPE_BYTES
-from tilegen.lowering import program as p
+from tilegen.lowering.launch import program as p
 
 
 class Vectors(Values):

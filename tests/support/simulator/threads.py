@@ -21,8 +21,8 @@ from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.product_nodes import Hold
-from tilegen.lowering.program import (
+from tilegen.lowering.launch.product_nodes import Hold
+from tilegen.lowering.launch.program import (
     Barrier,
     Call,
     Combine,
@@ -39,8 +39,8 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.timelines import Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}

@@ -24,12 +24,12 @@ from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import Launch
-from tilegen.lowering.grid import Product, limits_of_grid
-from tilegen.lowering.integers import shapes
-from tilegen.lowering.memory import shared_layout
-from tilegen.lowering.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
-from tilegen.lowering.tensor_maps import TensorMap
-from tilegen.lowering.timelines import Fence, StartRing
+from tilegen.lowering.integers.integers import shapes
+from tilegen.lowering.launch.grid import Product, limits_of_grid
+from tilegen.lowering.launch.memory import shared_layout
+from tilegen.lowering.launch.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.launch.tensor_maps import TensorMap
+from tilegen.lowering.launch.timelines import Fence, StartRing
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")

@@ -6,9 +6,9 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
-from tilegen.lowering.memory import stored_extents
-from tilegen.lowering.program import Launch, LookBack, VectorCopy, VectorStore
-from tilegen.lowering.timelines import STORES, Box
+from tilegen.lowering.launch.memory import stored_extents
+from tilegen.lowering.launch.program import Launch, LookBack, VectorCopy, VectorStore
+from tilegen.lowering.launch.timelines import STORES, Box
 
 
 def shared_extents(buffer: Buffer) -> list[int]:

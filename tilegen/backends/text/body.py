@@ -20,8 +20,8 @@ from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
-from tilegen.lowering.product_nodes import Hold
-from tilegen.lowering.program import (
+from tilegen.lowering.launch.product_nodes import Hold
+from tilegen.lowering.launch.program import (
     Barrier,
     Call,
     Combine,
@@ -41,9 +41,9 @@ from tilegen.lowering.program import (
     VectorStore,
     names_in,
 )
-from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.scatters import scattered
-from tilegen.lowering.timelines import COPIES, Arrive, Await, Box, Fence, TimelineNode
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Await, Box, Fence, TimelineNode
+from tilegen.lowering.threads.scatters import scattered
 
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)

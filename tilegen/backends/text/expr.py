@@ -30,7 +30,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.ranges import never_negative
 from tilegen.ir.row_digits import row_number
 from tilegen.ir.swizzle import Swizzle
-from tilegen.lowering.memory import stored_extents
+from tilegen.lowering.launch.memory import stored_extents
 
 _OF_BITS = {"tf32": "round_tf32", "tf32_rz": "cut_off_tf32", "power_of_two": "power_of_two"}
 _BINARY = {

@@ -7,9 +7,9 @@ from tilegen.backends.text.expr import Writer
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.walk import accesses, gathers, walk
-from tilegen.lowering.generalise import expressions
-from tilegen.lowering.memory import stored_extents
-from tilegen.lowering.program import For, Function, Launch, Let, names_in, nodes
+from tilegen.lowering.launch.memory import stored_extents
+from tilegen.lowering.launch.program import For, Function, Launch, Let, names_in, nodes
+from tilegen.lowering.outline.generalise import expressions
 
 _SPACES = ("global", "shared", "register")
 

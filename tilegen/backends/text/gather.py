@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
-from tilegen.lowering.memory import stored_extents
+from tilegen.lowering.launch.memory import stored_extents
 
 if TYPE_CHECKING:
     from tilegen.backends.text.expr import Writer

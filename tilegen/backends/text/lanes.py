@@ -7,7 +7,7 @@ from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.names import exchange_name
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Const, Expr
-from tilegen.lowering.program import Combine, Launch
+from tilegen.lowering.launch.program import Combine, Launch
 
 
 def combine_lines(node: Combine, writer: Writer, launch: Launch) -> list[str]:

@@ -11,7 +11,7 @@ from tilegen.backends.text.lines import under_head
 from tilegen.ir.affine import const, var
 from tilegen.ir.lists import Hits, takes_together
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 
 _PLACE = "the place of a hit"  # as no loop is called
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text.expr import Writer
-from tilegen.lowering.program import For, LookBack, nodes
+from tilegen.lowering.launch.program import For, LookBack, nodes
 
 
 def number_line(loop: For, writer: Writer, integer: str) -> str:

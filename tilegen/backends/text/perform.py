@@ -8,9 +8,9 @@ from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access
-from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.product_nodes import Described
-from tilegen.lowering.program import Perform
+from tilegen.lowering.launch.memory import bytes_of
+from tilegen.lowering.launch.product_nodes import Described
+from tilegen.lowering.launch.program import Perform
 
 
 def call_of(node: Perform, writer: Writer) -> str:

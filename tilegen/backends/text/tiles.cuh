@@ -1,4 +1,4 @@
-// Tiles that are dealt to blocks; tiles.cl has the same for OpenCL. lowering/dealing.py says why each is computed once.
+// Tiles that are dealt to blocks; tiles.cl has the same for OpenCL. lowering/threads/dealing.py says why each is computed once.
 
 // Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
 // The last group has the rows that are left. Matrices stand one behind another.

@@ -11,7 +11,7 @@ from tilegen.backends.text.names import TILES
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
 from tilegen.lowering import Launch
-from tilegen.lowering.program import For, Spmd, names_in
+from tilegen.lowering.launch.program import For, Spmd, names_in
 
 
 def describe_tiles(launch: Launch, writer: Writer) -> str:

@@ -12,8 +12,8 @@ from tilegen.backends.text.perform import hold_lines
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices
-from tilegen.lowering.program import Spmd
-from tilegen.lowering.timelines import (
+from tilegen.lowering.launch.program import Spmd
+from tilegen.lowering.launch.timelines import (
     ONE,
     Arrive,
     Await,

@@ -18,7 +18,7 @@ from tilegen.ir.walk import leaves, reads, walk, writes
 from tilegen.lab.counts.metric import operations_per_point
 from tilegen.lab.counts.tensor_cores import operations_of
 from tilegen.lab.predict.machine import Machine
-from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.launch.memory import bytes_of
 
 _FUNCTIONS = 8  # results of special functions that take as long as multiply-adds do of a lane, two operations each
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}

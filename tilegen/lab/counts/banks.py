@@ -22,8 +22,8 @@ from tilegen.ir.swizzle import Swizzle
 from tilegen.lab.counts.addresses import Pattern, patterns
 from tilegen.lab.counts.sites import Site
 from tilegen.lab.counts.widen import widen
-from tilegen.lowering.memory import bytes_of
-from tilegen.lowering.program import Launch
+from tilegen.lowering.launch.memory import bytes_of
+from tilegen.lowering.launch.program import Launch
 
 BANKS = 32
 WORD = 4

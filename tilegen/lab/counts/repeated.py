@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk
-from tilegen.lowering.program import For, Spmd, VectorCopy, VectorStore
+from tilegen.lowering.launch.program import For, Spmd, VectorCopy, VectorStore
 
 
 def relevant_loops(loops: tuple[For, ...], spoken: frozenset[str], buffer: str) -> tuple[For, ...]:

@@ -16,8 +16,8 @@ from tilegen.lab.counts.described import matrix_rows
 from tilegen.lab.counts.gathers import names_in
 from tilegen.lab.counts.repeated import relevant_loops
 from tilegen.lab.counts.written_out import write_out_choices
-from tilegen.lowering.product_nodes import Described, Hold
-from tilegen.lowering.program import (
+from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.program import (
     Barrier,
     Combine,
     Declare,
@@ -34,9 +34,19 @@ from tilegen.lowering.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.register_budgets import RegisterBudget
-from tilegen.lowering.scatters import scattered
-from tilegen.lowering.timelines import STORES, Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import (
+    STORES,
+    Arrive,
+    Await,
+    Box,
+    Fence,
+    NextSlot,
+    Start,
+    StartBarriers,
+    StartRing,
+)
+from tilegen.lowering.threads.scatters import scattered
 from tilegen.proof.inlining import without_calls
 
 _EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.ir.affine import const
 from tilegen.lab.counts.addresses import block_counts, thread_values
-from tilegen.lowering.program import For, Launch, Spmd, with_lists
+from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
 
 _SAMPLES = 64  # values of each name that is in an extent
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.ir.affine import const
 from tilegen.ir.walk import substitute, walk
-from tilegen.lowering.program import For, If, Spmd
+from tilegen.lowering.launch.program import For, If, Spmd
 
 
 def write_out_choices(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

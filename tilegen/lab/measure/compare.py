@@ -16,10 +16,10 @@ from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.shown import ShownAsTable, Table, size_words
 from tilegen.lab.checks.accuracy import Accuracy, describe_errors, has_accuracy
-from tilegen.lab.measure.cost import timing_outlook
 from tilegen.lab.measure.timing import CPU_NOTE, Progress, cells_of_time, time_programs
 from tilegen.lab.measure.tried import Run, Tried
 from tilegen.lab.measure.trust import doubts_of_conditions
+from tilegen.lab.predict.cost import timing_outlook
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine
 from tilegen.lab.records.records import Conditions, Outcome, outcome_of

@@ -14,7 +14,8 @@ from tilegen.lab.checks.sizes import points
 from tilegen.lab.measure.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, time_programs
 from tilegen.lab.measure.tried import Run, Tried
 from tilegen.lab.measure.trust import doubts_of_conditions
-from tilegen.lab.predict.explain import MOST_KEPT, Explanation, LaunchReport, explain, stages_by_line
+from tilegen.lab.predict.explain import MOST_KEPT, explain, stages_by_line
+from tilegen.lab.predict.explanation import Explanation, LaunchReport
 from tilegen.lab.predict.machine import Machine, machine_here
 from tilegen.lab.records.records import Conditions
 from tilegen.schedule import Derivation

@@ -15,9 +15,9 @@ from tilegen.lab.checks.check import Trial, cases_by_tolerance, check
 from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
 from tilegen.lab.counts.metric import rate, unit
 from tilegen.lab.measure.conditions import Watch
-from tilegen.lab.measure.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.measure.timing import Progress, Time, summarise
 from tilegen.lab.measure.trust import doubts_of_samples
+from tilegen.lab.predict.cost import require_memory_of_machine, require_timing_memory
 from tilegen.lab.predict.machine import Machine
 
 K = TypeVar("K")

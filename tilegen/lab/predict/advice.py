@@ -14,7 +14,8 @@ from tilegen.ir.steps import Keyword, Number, Setting, StepCall, Word
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.trips import with_mean_trips
-from tilegen.lab.predict.explain import LaunchReport, Progress, explain_tree
+from tilegen.lab.predict.explain import Progress, explain_tree
+from tilegen.lab.predict.explanation import Advice, LaunchReport
 from tilegen.lab.predict.machine import Machine
 from tilegen.lab.predict.remarks import runs_alone, tiles_of_one_thread
 from tilegen.lowering import Launch, lower
@@ -26,20 +27,6 @@ _SCATTERED = 0.5  # of the transactions would do
 _THREADS, _TILE, _VECTOR = 128, 16, 16  # of a block, of a sum, bytes of a vector
 
 Edit = Callable[[StepCall], tuple[StepCall, ...]]
-
-
-@dataclass(frozen=True)
-class Advice:
-    """A waste and the steps that mend it: the program's predicted milliseconds without and with them."""
-
-    waste: str
-    remedy: str
-    before: float
-    after: float
-
-    def __str__(self) -> str:
-        gain = f"{self.before:.3g} -> {self.after:.3g} ms predicted, x {self.before / self.after:.2f}"
-        return f"{self.waste}: {self.remedy} ({gain})"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from tilegen.backends import nvrtc, sass, toolkit
 from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
@@ -16,143 +15,30 @@ from tilegen.backends.text import emit
 from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import DeviceError, LimitError, TilegenError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.ir.shown import ShownAsTable, Table, counted
 from tilegen.ir.walk import gathers, loads
-from tilegen.lab.counts import formula, metric
+from tilegen.lab.counts import metric
 from tilegen.lab.counts.banks import Remedy, remedies
 from tilegen.lab.counts.footprint import moved_at_least
-from tilegen.lab.counts.roles import RoleLoop, roles_of
+from tilegen.lab.counts.roles import roles_of
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.tensor_cores import TENSOR_CORES, tensor_seconds
-from tilegen.lab.counts.traffic import SECTOR, ArithmeticCount, Inner, Traffic, arithmetic, inner, traffic
+from tilegen.lab.counts.traffic import ArithmeticCount, Traffic, arithmetic, inner, traffic
 from tilegen.lab.counts.trips import with_mean_trips
-from tilegen.lab.measure.cost import require_memory_of_machine
-from tilegen.lab.predict.explain_table import table_of
+from tilegen.lab.predict.cost import require_memory_of_machine
+from tilegen.lab.predict.explanation import Explanation, LaunchReport, StepReport
 from tilegen.lab.predict.machine import H200, Machine
-from tilegen.lab.predict.occupancy import SM, Occupancy, limits_of, occupancy
-from tilegen.lab.predict.roofline import Prediction, Shape, predict
+from tilegen.lab.predict.occupancy import SM, limits_of, occupancy
+from tilegen.lab.predict.roofline import Shape, predict
 from tilegen.lowering import Launch
-from tilegen.lowering.grid import Product, count_blocks
-from tilegen.lowering.memory import bytes_of
+from tilegen.lowering.launch.grid import Product, count_blocks
+from tilegen.lowering.launch.memory import bytes_of
 from tilegen.schedule import Derivation, Stage
-
-if TYPE_CHECKING:
-    from tilegen.lab.predict.advice import Advice
 
 Progress = Callable[[str, int, int], None]
 
 # A program whose threads keep more bytes in registers, of which each has 1 KB, is not compiled: the compiler writes out
 # all loops over them, which takes minutes and says nothing. So large is what `tensorize` deals out to lanes.
 MOST_KEPT = 2048
-
-
-@dataclass(frozen=True)
-class LaunchReport:
-    """One launch at the given sizes.
-
-    Attributes:
-        blocks: of the grid, `threads` of a block.
-        remedies: for each shared buffer with bank conflicts, what would mend them.
-        occupancy: on the machine that the launch is explained for; `elsewhere` on other architectures, if a
-            thread takes as many registers there.
-        resources: registers and spills as the compiler reports them; None where it was not asked.
-        hot: the machine code of the innermost loop; None without a disassembler.
-        roles: the loops of threads and blocks that do different work.
-        kept: bytes that a thread keeps in arrays of registers.
-        fragments: registers of 32 bits that a lane has of each fragment.
-        tensor_elsewhere: ms that the tensor cores of other GPUs need for what instructions of warps compute.
-    """
-
-    name: str
-    blocks: int
-    threads: int
-    shared_bytes: int
-    traffic: tuple[Traffic, ...]
-    work: ArithmeticCount
-    inner: Inner | None
-    remedies: Mapping[str, tuple[Remedy, ...]]
-    prediction: Prediction
-    occupancy: Occupancy
-    elsewhere: Mapping[str, Occupancy]
-    resources: nvrtc.Resources | None = None
-    hot: sass.Hot | None = None
-    roles: tuple[RoleLoop, ...] = ()
-    kept: int = 0
-    fragments: Mapping[str, int] = field(default_factory=dict)
-    tensor_elsewhere: Mapping[str, float] = field(default_factory=dict)
-
-    def loads(self, space: str) -> formula.Formula:
-        """Elements that the threads load from "global" or "shared" memory, as a formula in the sizes."""
-        return formula.total(t.elements for t in self.traffic if t.space == space and not t.store)
-
-    @property
-    def global_bytes(self) -> float:
-        """Bytes of all transactions with global memory."""
-        return SECTOR * sum(t.sectors for t in self.traffic)
-
-    @property
-    def coalesced_share(self) -> float:
-        """The least transactions as a share of those made."""
-        made = sum(t.sectors for t in self.traffic)
-        return sum(t.least_sectors for t in self.traffic) / made if made else 1.0
-
-    @property
-    def conflicts(self) -> float:
-        """The turns of the worst shared access for each turn that it needs; 1 without conflicts."""
-        return max((t.conflict.degree for t in self.traffic if t.conflict), default=1.0)
-
-
-@dataclass(frozen=True, repr=False)
-class StepReport:
-    """A step of the schedule, and the program up to it, which is the `same` one where the step changes nothing that
-    is counted. `error` says why that program cannot be launched, and `exit_code` is that of the error."""
-
-    step: str | None
-    place: str
-    launches: tuple[LaunchReport, ...] = ()
-    same: bool = False
-    error: str | None = None
-    exit_code: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.step or "as written"
-
-    @property
-    def milliseconds(self) -> float:
-        return sum(launch.prediction.milliseconds for launch in self.launches)
-
-    def __repr__(self) -> str:
-        found = self.error or f"{counted(self.launches, 'launch')}, {self.milliseconds:.3g} ms predicted"
-        return f"<{self.name}: {found}>"
-
-
-@dataclass(frozen=True, repr=False)
-class Explanation(ShownAsTable):
-    """All steps of a schedule at given sizes.
-
-    Attributes:
-        machine: the GPU that times are predicted for.
-        operations: of the kernel as written; a multiply-add is two.
-        compulsory: bytes that any program for it moves: inputs read once, outputs written once.
-        steps: with the launches after each, whose times are milliseconds, and traffic bytes.
-        notes: what could not be known.
-        advice: wastes of the whole schedule, and steps that mend them, the largest gain first.
-    """
-
-    kernel: str
-    schedule: str
-    sizes: Mapping[str, int]
-    machine: Machine
-    operations: int
-    compulsory: int
-    steps: tuple[StepReport, ...]
-    notes: tuple[str, ...] = ()
-    advice: tuple[Advice, ...] = ()
-
-    def table(self) -> Table:
-        """A row for each launch after each step."""
-        return table_of(self)
 
 
 def explain(

@@ -1,0 +1,1 @@
+"""Which iterations run, and which tests they need."""

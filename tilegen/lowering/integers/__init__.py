@@ -1,0 +1,1 @@
+"""How wide the integers of a text have to be."""

@@ -1,0 +1,394 @@
+"""What lowering makes: one program for each thread of a launch, ready to be printed.
+
+The body of a `Launch` is a list of `Spmd` nodes. Thread and block loops are gone: their names stand for the thread's
+own coordinates. What remains are loops that every thread runs, tests, barriers, declarations and statements whose
+guards have become tests around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from operator import is_
+from typing import Any, TypeVar
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.instructions import Instruction
+from tilegen.ir.nodes import (
+    DTYPE_BYTES,
+    Access,
+    Buffer,
+    Condition,
+    Const,
+    Expr,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Scalar,
+    Stmt,
+)
+from tilegen.ir.walk import loops, walk
+from tilegen.lowering.launch.claims import Claim, sentence
+from tilegen.lowering.launch.grid import Cluster, Need, Product
+from tilegen.lowering.launch.look_back_node import LookBack as LookBack
+from tilegen.lowering.launch.memory import bytes_of
+from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.tensor_maps import TensorMap
+from tilegen.lowering.launch.timelines import Start, TimelineNode
+
+
+@dataclass(frozen=True)
+class For:
+    """for name in 0 .. extent-1, by every thread. `kind` is serial, unrolled or vector.
+
+    Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
+    inside of it; a launch decides how many, and the extent says nothing. Iterations of kind "handed" are blocks.
+    """
+
+    name: str
+    extent: Affine
+    body: tuple[Spmd, ...]
+    kind: str = "serial"
+    step: str = ""
+
+
+@dataclass(frozen=True)
+class If:
+    """`body` where every condition of `test` holds, else `orelse`: a version of it, or other work where the two have
+    names of `roles`. `flag` names a test made before."""
+
+    test: tuple[Condition, ...]
+    body: tuple[Spmd, ...]
+    orelse: tuple[Spmd, ...] = ()
+    flag: str = ""
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Flag:
+    """const bool name = test."""
+
+    name: str
+    test: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Let:
+    """const int name = value, for the rest of the list."""
+
+    name: str
+    value: Affine
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of the block wait for each other. `claims` are the dependences that it is said to guard."""
+
+    claims: tuple[Claim, ...]
+    of_global: bool = False  # it orders accesses to global memory, too
+    completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
+    wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
+    fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
+    threads: int = 0  # so many of the first ones wait for each other; 0: all of the block
+    group: str = ""  # the coordinate that numbers groups of so many threads, each of which waits by itself
+
+    @property
+    def reason(self) -> str:
+        """The claims in words, as the text has them."""
+        return sentence(self.claims)
+
+
+@dataclass(frozen=True)
+class Declare:
+    """A register buffer comes to life; `start` is its first value where that is known at once, of all elements.
+
+    `origin` is the statement that gave this value, of an array in loops over its dimensions.
+    """
+
+    buffer: str
+    start: Expr | None = None
+    origin: Stmt | For | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class VectorLoad:
+    """`width` neighbours of `source`, lane 0 first, into a vector variable called `name`."""
+
+    name: str
+    dtype: str
+    width: int
+    source: Access
+
+
+@dataclass(frozen=True)
+class VectorStore:
+    """The vector variable `name` into `width` neighbours of `target`.
+
+    With `update`, the word of a reduction, each of them is updated atomically with its lane.
+    """
+
+    name: str
+    dtype: str
+    width: int
+    target: Access
+    update: str = ""
+
+
+@dataclass(frozen=True)
+class VectorDeclare:
+    """A vector variable without a value yet: its lanes are assigned one by one."""
+
+    name: str
+    dtype: str
+    width: int
+
+
+@dataclass(frozen=True)
+class VectorCopy:
+    """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked.
+
+    With `inside`, a test of places, `source` is read only where that holds, and zeros are written elsewhere.
+    `origin` is the statement that this does for each value of `lane`.
+    """
+
+    dtype: str
+    width: int
+    target: Access
+    source: Access
+    asynchronous: bool = False
+    inside: Expr | None = None
+    origin: Stmt | None = field(default=None, compare=False, repr=False)
+    lane: str = field(default="", compare=False, repr=False)
+
+    def value(self, source: Access) -> Expr:
+        """What the lane that reads `source` writes."""
+        element = Load(source.buffer, source.index, self.dtype)
+        return Op("select", (self.inside, element, Const(0, self.dtype)), self.dtype) if self.inside else element
+
+    @property
+    def bytes(self) -> int:
+        """What is moved at once."""
+        return self.width * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Combine:
+    """The values of `lanes` neighbouring threads of a warp, combined: each of these has the result in `name`.
+
+    `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral element.
+    Every thread comes by. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
+    one of equals. With a `start`, a lane has what this and the values of the lanes ahead of it come to, with
+    `inclusive` its own, too.
+    """
+
+    name: str
+    reduce: str
+    lanes: int
+    lane: Affine
+    value: Expr
+    dtype: str
+    test: tuple[Condition, ...] = ()
+    arg: Expr | None = None
+    arg_name: str = ""
+    arg_dtype: str = ""
+    start: Load | None = None
+    inclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Perform:
+    """All lanes of a warp or warpgroup run an instruction together.
+
+    `operands` are in the order of its declaration: of one in registers the lane's first, of one in shared memory the
+    row whose address it gives, or the whole matrix. Those of `rounded` are rounded to their format. `origin` is the
+    nest that this does.
+    """
+
+    operands: tuple[Access | Described, ...]
+    origin: Loop = field(compare=False, repr=False)
+    rounded: tuple[str, ...] = ()
+
+    @property
+    def instruction(self) -> Instruction:
+        assert self.origin.performed
+        return self.origin.performed.instruction
+
+
+@dataclass(frozen=True)
+class Function:
+    """Statements for each `Call` in the rest of the list; they see what is declared in front of them.
+
+    `parameters` are integers; `unprinted` are those of which only instances of statements speak, and no text.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    unprinted: tuple[str, ...]
+    body: tuple[Spmd, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """The statements of `function`, whose parameters have these values."""
+
+    function: str
+    arguments: tuple[Affine, ...]
+    unprinted: tuple[Affine, ...] = ()
+
+
+Spmd = (
+    For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
+    | Combine | LookBack | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt
+)  # fmt: skip
+
+
+Holder = TypeVar("Holder", bound=For | If)
+
+
+def nodes(body: Iterable[Spmd]) -> list[Spmd]:
+    """Every node of a program in its order, loops, tests and functions ahead of what is in them."""
+    found: list[Spmd] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, For | Function | Start):
+            found += nodes(node.body)
+        elif isinstance(node, If):
+            found += nodes(node.body)
+            found += nodes(node.orelse)
+    return found
+
+
+def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | None = None) -> Holder:
+    """`node` with these lists inside; itself where they are what it has: what is known of it is found again."""
+    if isinstance(node, For) or orelse is None or _is_identical(node.orelse, orelse):
+        return node if _is_identical(node.body, body) else replace(node, body=body)
+    return replace(node, body=body, orelse=orelse)
+
+
+def with_lists(node: Spmd, change: Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]) -> Spmd:
+    """`node` with `change` made to the lists inside of a loop or a test; any other node is itself."""
+    match node:
+        case For():
+            return with_body(node, change(node.body))
+        case If():
+            return with_body(node, change(node.body), change(node.orelse))
+        case _:
+            return node
+
+
+def _is_identical(old: tuple[Spmd, ...], new: tuple[Spmd, ...]) -> bool:
+    return len(old) == len(new) and all(map(is_, old, new))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    Attributes:
+        name: of the entry point; unique among the launches of a tree.
+        tensors: global buffers in the order of the parameters: the tensors of the kernel it uses.
+        sizes: the sizes that end the list, in the kernel's order; between the two stand the `scalars`.
+        grid: blocks along x, y and z, products of what is affine in sizes.
+        block: threads along x, y and z.
+        left_out: so many of the last ones are not launched; the others are launched along x alone.
+        shared_bytes: of all shared buffers of a block.
+        body: what each thread does.
+        requires: facts on sizes under which the vector accesses are aligned; checked at launch.
+        alignment: bytes that a tensor's address must be a multiple of, where a vector access needs it.
+        needs: for each vector loop, which of these are its own; `dropped` has the steps that make none, and why.
+        distributed: the launch with its copies dealt out to threads, still an ordinary tree.
+        memory: the buffers of that tree.
+        coordinates: each block and thread loop with its kind, in the order of their declaration; where several share an
+            axis of the grid, that of its factors.
+        tid: the name that the body has for the flat number of a thread.
+        flat: that number in the coordinates.
+        wide: offsets and sizes have 64 bits.
+        fitting: what sizes have to be, beside few enough elements, so that no integer leaves its type.
+        beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
+        approximate: the operations that may be taken from the hardware's approximations.
+        cluster: the blocks that run at once and share copies.
+        dependent: it may begin while the launch before it on the stream still runs.
+        dealt: if not 0, its coordinates along block.x are tiles, which any number of blocks share out, in groups of so
+            many rows (`lowering.dealing`); `grid` counts these.
+        maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
+    """
+
+    name: str
+    kernel: Kernel
+    tensors: tuple[str, ...]
+    sizes: tuple[str, ...]
+    grid: tuple[Product, Product, Product]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    body: tuple[Spmd, ...]
+    distributed: Node
+    memory: tuple[Buffer, ...]
+    buffers: Mapping[str, Buffer]
+    coordinates: tuple[tuple[str, str, str], ...] = ()  # name, kind, step
+    tid: str = "tid"
+    flat: Affine = Affine()
+    requires: tuple[Condition, ...] = ()
+    alignment: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    wide: bool = False
+    fitting: tuple[Condition, ...] = ()
+    beyond: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
+    approximate: tuple[str, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+    left_out: int = 0
+    cluster: Cluster | None = None
+    dependent: bool = False
+    dealt: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return prod(self.block) - self.left_out
+
+    @property
+    def launched_block(self) -> tuple[int, int, int]:
+        """Threads along x, y and z as they are launched."""
+        return (self.threads, 1, 1) if self.left_out else self.block
+
+    @cached_property
+    def inside(self) -> tuple[object, ...]:
+        """All values in the body, as `walk` finds them: many want to know what it speaks of."""
+        return tuple(walk(self.body))
+
+    @cached_property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """The scalars that it uses, in the kernel's order; 16-bit floats are handed over as f32."""
+        used = set(filter(Scalar.__instancecheck__, self.inside))
+        return tuple(scalar for scalar in self.kernel.scalars if scalar in used)
+
+    @cached_property
+    def nodes(self) -> tuple[Spmd, ...]:
+        """Those of them that are loops, tests and statements."""
+        return tuple(nodes(self.body))
+
+    @property
+    def private_bytes(self) -> int:
+        """Of the registers of a thread."""
+        return sum(bytes_of(buffer) for buffer in self.buffers.values() if buffer.space == "register")
+
+    @property
+    def resident(self) -> int:
+        """So many blocks at least are to fit on a multiprocessor at a time."""
+        return max((loop.resident for loop in loops(self.distributed)), default=1)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """What bounds its registers: the threads, and the resident blocks where these are counted on."""
+        counted = self.resident > 1 or any(isinstance(node, RegisterBudget) for node in self.nodes)
+        return (self.threads, self.resident) if counted else (self.threads,)
+
+
+def names_in(values: Iterable[Any]) -> frozenset[str]:
+    """Every loop, coordinate and size that the index expressions among `values` speak of."""
+    return frozenset().union(*map(Affine.names, set(filter(Affine.__instancecheck__, values))))

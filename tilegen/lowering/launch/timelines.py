@@ -1,0 +1,285 @@
+"""Asynchronous work: few kinds of node over a table of timelines.
+
+    Start(line, at, n, work)    what is in the body goes on beside the thread, and is part of event n
+    Arrive(line, at, n)         the thread has done its part of event n
+    Await(line, at, n)          the thread goes on when event n has happened
+    Fence(line)                 what is written so far is there for what is started next
+    Box(line, ..)               work to start: a bulk copy, or a bulk store
+
+A timeline counts events from 0. A row of the table says what makes one happen and who waits for it, and has the words
+of the text. Of an array of barriers each is a timeline, and `at` says which. A new way of waiting is a new row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal, TypeGuard
+
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Access
+
+if TYPE_CHECKING:
+    from tilegen.lowering.launch.program import Spmd
+
+ONE = const(1)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """How events are counted, and what the text says.
+
+    Words have what is the node's own in braces: `at` (the address of the barrier, or its number), `parity` (of the
+    number), `count`, `blocks`, `left` (`earlier_` where any are), and in comments `have` (its buffers with a verb).
+
+    Attributes:
+        name: of the row.
+        arrivals: what an event needs: the "bytes" that a thread has said will come; "warps" or "threads" to arrive; all
+            "blocks" of a launch; or an end of the "group" of what the thread itself, who alone may wait, has started.
+        wait, waited: the call of a wait, and what it makes sure of.
+        opens: the call before what is started.
+        arrive, arrived: the call of an arrival, or behind what is started, and what it says.
+        arrive_at_blocks: the same at several blocks.
+        box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
+        fence: the call of a fence.
+        in_registers: the text says which registers work has, until it has been waited for.
+        only_cuda: OpenCL, in which what is started ends at once, has no words for it.
+    """
+
+    name: str
+    arrivals: Literal["bytes", "warps", "threads", "blocks", "group"]
+    wait: str
+    waited: str = ""
+    opens: str = ""
+    arrive: str = ""
+    arrived: str = ""
+    arrive_at_blocks: str = ""
+    box: str = ""
+    box_of_blocks: str = ""
+    fence: str = ""
+    in_registers: bool = False
+    only_cuda: bool = False
+
+    @property
+    def has_phases(self) -> bool:
+        """True of barriers in shared memory: an array, waited for by the parity of a number."""
+        return self.arrivals in ("bytes", "warps")
+
+
+FILLED = Timeline(
+    "filled",
+    "bytes",
+    "wait_barrier({at}, {parity})",
+    "{have} arrived",
+    opens="expect_bytes({at}, {count})",
+    box="copy_box_{rank}d({place}, {map}, {at}, {coordinates})",
+    box_of_blocks="multicast_box_{rank}d({place}, {map}, {at}, {blocks}, {coordinates})",
+)
+EMPTIED = Timeline(
+    "emptied",
+    "warps",
+    "wait_barrier({at}, {parity})",
+    "{have} been read",
+    arrive="release({at})",
+    arrived="{have} been read",
+    arrive_at_blocks="release_in_cluster({at}, {blocks})",
+)
+STORES = Timeline(
+    "stores",
+    "group",
+    "wait_stores_read()",
+    "{have} been read",
+    arrive="end_stores()",
+    box="store_box_{rank}d({map}, {place}, {coordinates})",
+)
+LAUNCHES = Timeline(
+    "launches", "blocks", "wait_for_earlier_launches()", arrive="let_next_launch_begin()", only_cuda=True
+)
+
+TURNS = Timeline(
+    "turns",
+    "threads",
+    "take_turn<{count}>({at})",
+    "the operands of the tile before have arrived",
+    arrive="pass_turn<{count}>({at})",
+    arrived="the operands of this tile have arrived",
+)
+CLUSTER = Timeline(
+    "cluster",
+    "threads",
+    "wait_for_cluster()",
+    "no block leaves before all have been copied to and released",
+)
+# Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.
+COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies()", only_cuda=True)
+
+
+@cache
+def products(protocol: str) -> Timeline:
+    """Instructions of a protocol, which go on while their lanes do."""
+    call = f"complete_{{earlier_}}{protocol}()"
+    return Timeline(protocol, "group", call, fence=f"begin_{protocol}()", in_registers=True)
+
+
+class _AtBarrier:
+    """What has a barrier in shared memory, maybe."""
+
+    at: Access | Affine | None
+
+    @property
+    def barrier(self) -> Access:
+        assert isinstance(self.at, Access)
+        return self.at
+
+
+@dataclass(frozen=True)
+class _Event(_AtBarrier):
+    """What is said of an event: its `number` on the timeline at `at`, which is a barrier in shared memory or the number
+    of a barrier; there may be one of a kind.
+
+    `buffers` are those that it is about: what has been filled, or has been read and can be filled again. `count` is
+    that of the bytes that arrive, or of the threads.
+    """
+
+    line: Timeline
+    at: Access | Affine | None = None
+    number: Affine = Affine()
+    buffers: tuple[str, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Start(_Event):
+    """One thread starts what is in `body`, and by that arrives: when it has ended, the event has happened."""
+
+    body: tuple[Spmd, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arrive(_Event):
+    """A warp, a thread or a block arrives.
+
+    With `blocks`, a bit for each block of the cluster, it does at this place of each of these.
+    """
+
+    blocks: int = 0
+
+
+@dataclass(frozen=True)
+class Await(_Event):
+    """Each thread waits until the event has happened; number -1 has from the beginning. Of groups it waits for all that
+    the thread has started, but for the last ones that are `left`."""
+
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What the thread has written so far is there for what it starts behind this."""
+
+    line: Timeline
+
+
+@dataclass(frozen=True)
+class Box(_AtBarrier):
+    """A box of a tensor is copied to `place` in shared memory, one element behind another, with zeros for what is
+    beyond the tensor; or is stored from there, as far as the tensor has it. The row of `line` says which.
+
+    `map` names the tensor map, which has the extents of the box; `coordinates` are those of its first element, that of
+    the fastest dimension first. The bytes of a copy arrive at `at`. Where the tensor is itself a copy, `element` is
+    what of its original an element of the box hands over; `box_place` names the places in the box.
+    With `blocks`, a bit for each block of the cluster, the box goes to the same place in each of these, and its bytes
+    arrive at the same barrier in each.
+    """
+
+    line: Timeline
+    place: Access
+    map: str
+    coordinates: tuple[Affine, ...]
+    at: Access | None = None
+    blocks: int = 0
+    element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
+    step: str = field(default="", compare=False, repr=False)
+
+
+def box_place(buffer: str, dimension: int) -> str:
+    """The name of the place along a dimension of the box in a buffer, the fastest one being 0."""
+    return f"{buffer}.box{dimension}"
+
+
+@dataclass(frozen=True)
+class StartBarriers:
+    """One thread starts each barrier of these arrays, with its number of arrivals a phase; then all of the block go on.
+
+    In a `cluster`, all of its blocks do.
+    """
+
+    barriers: tuple[tuple[str, int], ...]
+    cluster: bool = False
+
+
+# -- where a thread is in a ring
+
+
+@dataclass(frozen=True)
+class RingPlace:
+    """Where a thread is in a ring of `slots`: `number` counts the iterations of its loop, of all runs, from 0.
+
+    The slot of an iteration is this number modulo `slots`, the phase the number divided by that. The text has the two
+    in integers called `slot` and `phase`; of the phase it has the parity, which is all that a wait asks for.
+    """
+
+    number: str
+    slots: int
+
+    @property
+    def slot(self) -> str:
+        return f"{self.number}.slot"
+
+    @property
+    def phase(self) -> str:
+        return f"{self.number}.phase"
+
+
+@dataclass(frozen=True)
+class StartRing:
+    """Each thread that comes by is at number 0."""
+
+    place: RingPlace
+
+
+@dataclass(frozen=True)
+class NextSlot:
+    """Each thread that comes by goes on to the next number; or `by` numbers, which it leaves to others."""
+
+    place: RingPlace
+    by: Affine = ONE
+
+
+Event = Start | Arrive | Await
+TimelineNode = StartBarriers | Event | Fence | Box | StartRing | NextSlot
+
+
+def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:
+    """True for a wait at one of these timelines; without any, at a barrier in shared memory."""
+    return isinstance(node, Await) and (node.line in lines if lines else node.line.has_phases)
+
+
+def is_event(node: object, *lines: Timeline) -> bool:
+    """True for what is said of an event of one of these timelines."""
+    return isinstance(node, Event) and node.line in lines
+
+
+def integers_of(node: TimelineNode) -> tuple[tuple[Access, ...], tuple[Affine, ...], tuple[Affine, ...]]:
+    """(accesses, other integers, coordinates) that the text of a node computes itself."""
+    match node:
+        case Box(_, place, _, coordinates, at):
+            return (place, at) if at else (place,), (), coordinates
+        case Start(_, at) if isinstance(at, Access):
+            return (at,), (), ()
+        case Arrive(_, at, number) | Await(_, at, number) if isinstance(at, Access):
+            return (at,), (number,), ()
+        case NextSlot(_, value) | Arrive(_, Affine() as value) | Await(_, Affine() as value):
+            return (), (value,), ()
+        case _:
+            return (), (), ()

@@ -1,0 +1,1 @@
+"""Blocks that stand several times become functions."""

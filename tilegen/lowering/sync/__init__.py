@@ -1,0 +1,1 @@
+"""Who waits for whom: barriers, asynchronous copies and products, producers and consumers."""

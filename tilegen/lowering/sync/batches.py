@@ -1,0 +1,108 @@
+"""Instructions that run on while their lanes go on: issued one after the other, and waited for before anybody looks.
+
+    hold C
+    begin wgmma
+    for fk < 4
+      wgmma(C, A[.. fk ..], B[.. fk ..])
+    complete wgmma: C
+
+Between the two stand such instructions alone, so that their order is all that they depend on: none has a factor in
+registers that another one computes. So nobody writes such a factor while it is read. They read shared memory by a way
+of their own: what threads have written reaches it by a fence, ahead of the barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import TypeVar
+
+from tilegen.ir.descriptors import ROWS, piece_of
+from tilegen.ir.instructions import Fragment, SharedMatrix
+from tilegen.ir.matching import operand_accesses, perfect_nest
+from tilegen.ir.nodes import Node, Tree
+from tilegen.ir.walk import loops
+from tilegen.lowering.launch.product_nodes import Hold
+from tilegen.lowering.launch.program import Barrier, For, If, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.launch.timelines import Await, Fence, products
+
+Slot = TypeVar("Slot")
+
+
+def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with a begin before each run of asynchronous instructions of one protocol, and the wait behind it."""
+    out: list[Spmd] = []
+    for protocol, run in groupby(body, key=_protocol_of):
+        if not protocol:
+            out += (with_lists(node, complete_batches) for node in run)
+            continue
+        for batch in _independent(run):
+            used = tuple(name for each in registers_used(batch) for name in sorted(each))
+            out += (Hold(used), Fence(products(protocol)), *batch, Await(products(protocol), buffers=used))
+    return tuple(out)
+
+
+def _independent(run: Iterable[Spmd]) -> list[tuple[Spmd, ...]]:
+    """The instructions of a run in batches in which none has a factor that another one computes."""
+    batches: list[tuple[Spmd, ...]] = []
+    for node in run:
+        if batches and _are_independent((*batches[-1], node)):
+            batches[-1] += (node,)
+        else:
+            batches.append((node,))
+    return batches
+
+
+def _are_independent(batch: tuple[Spmd, ...]) -> bool:
+    results, factors = registers_used(batch)
+    return results.isdisjoint(factors)
+
+
+def registers_used(batch: tuple[Spmd, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The register buffers that instructions compute, and those that they have factors in."""
+    results: set[str] = set()
+    factors: set[str] = set()
+    for node in nodes(batch):
+        if not isinstance(node, Perform):
+            continue
+        for layout, given in zip(node.instruction.operands, node.operands, strict=True):
+            if isinstance(layout, Fragment):
+                written = layout.operand.name == node.instruction.equation.target
+                (results if written else factors).add(given.buffer)
+    return frozenset(results), frozenset(factors)
+
+
+def _protocol_of(node: Spmd) -> str:
+    """The protocol of the instructions in `node`, if it holds nothing else, and these may be in flight together."""
+    inside = [v for v in nodes((node,)) if not isinstance(v, For | If)]
+    if isinstance(node, For | If) and not _are_independent((node,)):
+        return ""
+    protocols = {v.instruction.protocol if isinstance(v, Perform) else "" for v in inside}
+    return protocols.pop() if len(protocols) == 1 else ""
+
+
+def described_buffers(node: Node) -> frozenset[str]:
+    """The shared buffers in `node` that instructions read by descriptor."""
+    found: set[str] = set()
+    for loop in loops(node):
+        nest = perfect_nest(loop) if loop.performed else None
+        operands = operand_accesses(loop.performed, nest[1]) if loop.performed and nest else None
+        for layout in loop.performed.instruction.operands if loop.performed and operands else ():
+            if isinstance(layout, SharedMatrix) and operands:
+                found.add(operands[layout.operand.name].buffer)
+    return frozenset(found)
+
+
+def align_described(tree: Tree) -> Tree:
+    """`tree` with what is read by descriptor at multiples of the bytes that the hardware swizzles alike."""
+    found = frozenset().union(*map(described_buffers, tree.body))
+    buffers = (replace(b, align=ROWS * piece_of(b)) if b.name in found else b for b in tree.buffers)
+    return replace(tree, buffers=tuple(buffers))
+
+
+def with_fences(slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str]) -> dict[Slot, Barrier]:
+    """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
+    those that bulk stores read."""
+    described = described_buffers(node) | stored
+    return {key: replace(b, fence=not described.isdisjoint(b.completes)) for key, b in slots.items()}

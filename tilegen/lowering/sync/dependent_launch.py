@@ -1,0 +1,32 @@
+"""Dependent launches: a launch begins while the one before it runs, and waits for it ahead of all global memory.
+
+let_next_launch_begin();        // all blocks do so: the next launch can have what room there is
+start barriers; ...             // of this block alone
+wait_for_earlier_launches();    // each thread, before roles part
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+
+from tilegen.ir.nodes import Const
+from tilegen.lowering.launch.program import Declare, Flag, Launch, Let, Spmd
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarriers
+
+
+def with_launch_waits(launch: Launch) -> Launch:
+    """`launch` as one that begins early: ahead of its wait stands set-up, which no launch before takes part in."""
+    ahead = tuple(takewhile(_is_set_up, launch.body))
+    body = (Arrive(LAUNCHES), *ahead, Await(LAUNCHES), *launch.body[len(ahead) :])
+    return replace(launch, body=body, dependent=True)
+
+
+def _is_set_up(node: Spmd) -> bool:
+    match node:
+        case StartBarriers() | Flag() | Let():
+            return True
+        case Declare(start=start):
+            return start is None or isinstance(start, Const)
+        case _:
+            return False

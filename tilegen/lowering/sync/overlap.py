@@ -1,0 +1,69 @@
+"""Products of a ring's loop that run on into the next iteration, which waits for its operands meanwhile.
+
+                                             hold Pf
+    for ko < n                               for ko < n
+      wait filled[s]                           wait filled[s]
+      hold Pf                                  begin; wgmma(Pf, As[s], Bs[s])
+      begin; wgmma(Pf, As[s], Bs[s])
+      complete: Pf                             complete the earlier ones
+      release emptied[s]                       if ko >= 1: release emptied[slot before s]
+                                             complete: Pf
+                                             if n >= 1: release emptied[the last slot]
+
+Nothing in the loop looks at what they compute, and what they read lies in the slots: a slot is released one iteration
+later. A ring of two slots is enough for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Access, Condition, Node
+from tilegen.ir.walk import loops, substitute, walk
+from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.launch.timelines import Arrive, Await, Fence, NextSlot
+
+
+def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
+    """`body` with the loops of rings as above that are overlapped in `node`."""
+    names = frozenset(loop.name for loop in loops(node) if loop.overlapped)
+    return _overlap_named(body, names) if names else body
+
+
+def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        if isinstance(node, For) and node.name in names and _multiplies_slots_alone(node):
+            out += _overlap(node)
+        else:
+            out.append(with_lists(node, lambda inside: _overlap_named(inside, names)))
+    return tuple(out)
+
+
+def _multiplies_slots_alone(loop: For) -> bool:
+    """True if the loop does nothing but products of what it waits for."""
+    match loop.body:
+        case (Await(buffers=buffers), Hold(), Fence(), *batch, Await(), Arrive(), NextSlot()):
+            performs = [node for node in nodes(batch) if isinstance(node, Perform)]
+            read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
+            in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
+            return read <= {*buffers} and set(in_registers) == {1}
+        case _:
+            return False
+
+
+def _overlap(loop: For) -> tuple[Spmd, ...]:
+    """The loop with later releases, and what is to do before it and after it."""
+    wait, hold, *batch, complete, release, next_slot = loop.body
+    assert isinstance(complete, Await)
+    assert isinstance(release, Arrive)
+    assert isinstance(next_slot, NextSlot)
+    number = next_slot.place.number
+    last: Spmd = substitute(release, {number: var(number) - 1})
+    late = If((Condition(var(loop.name) - 1),), (last,))
+    if not (loop.extent.is_const and loop.extent.const > 0):
+        last = If((Condition(loop.extent - 1),), (last,))
+    earlier = replace(complete, buffers=(), left=1)
+    return (hold, replace(loop, body=(wait, *batch, earlier, late, next_slot)), complete, last)

@@ -1,0 +1,140 @@
+"""Producers: threads that do nothing but start bulk copies run loops of their own, beside those of the consumers.
+
+for ko < n                                    if consumer
+  if producer: wait; fill As[ko%4]              for ko < n: wait; use As[ko%4]; release
+  if consumer: wait; use As[ko%4]; release    else if producer
+                                                for ko < n: wait; fill As[ko%4]
+
+Each role counts its slots and phases by itself. Where the loop runs several times it goes on doing so, from one run to
+the next: the producer fills for the next run while the consumers are busy with the end of this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tilegen.ir.affine import Affine, Mod, const, var
+from tilegen.ir.nodes import Access, Load, Loop, Tree
+from tilegen.ir.walk import loops, rewrite, rewrite_nodes
+from tilegen.lowering.launch.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
+from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import (
+    CLUSTER,
+    FILLED,
+    Arrive,
+    Await,
+    NextSlot,
+    RingPlace,
+    Start,
+    StartBarriers,
+    StartRing,
+    is_await,
+)
+from tilegen.lowering.sync.bulk_loops import bulk_nests
+from tilegen.lowering.threads.distribute import Block
+
+
+def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
+    """`loose` with all bulk nests of a specialized loop of which one is: a producer starts all copies, or there is
+    none."""
+    for loop in loops(tree.body):
+        names = {nest.name for nest in bulk_nests(loop.body)} if loop.specialized else set()
+        if names & loose:
+            loose |= names
+    return loose
+
+
+def without_idle_producers(tree: Tree) -> Tree:
+    """`tree` with producers where they start all copies, of several iterations: a version without bulk copies has none,
+    and a loop of one iteration has nothing to run ahead of."""
+
+    def change(node: object) -> object:
+        if not isinstance(node, Loop) or not node.specialized:
+            return node
+        several = node.extent != const(1)
+        return replace(node, specialized=several and not any(each.kind == "cooperative" for each in loops(node)))
+
+    return replace(tree, body=rewrite_nodes(tree.body, change))
+
+
+def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
+    """`body` with the work of consumers and of the producer one beside the other. Barriers are those of consumers: with
+    the producer these are waiting by what is filled and emptied. In a cluster no block leaves before all are done, for
+    others copy to its memory and arrive at its barriers."""
+    if block.consumers is None:
+        return body
+    cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
+    common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
+    rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
+    consuming, producing = (_count_slots(role) for role in (_consuming(rest, block), _producing(rest)))
+    others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
+    if block.budgets:
+        consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
+        others = (RegisterBudget(block.budgets.producer, more=False), *others)
+    return (*common, If((block.consumers,), consuming, others), *([Await(CLUSTER)] if cluster else []))
+
+
+def _fills(node: Spmd) -> bool:
+    """True for what the producer does: a test of it with the copies."""
+    return isinstance(node, If) and any(isinstance(each, Start) and each.line == FILLED for each in node.body)
+
+
+def _consuming(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
+    """What the consumers do, without the tests of who is one."""
+    out: list[Spmd] = []
+    for node in body:
+        match node:
+            case _ if _fills(node):
+                pass
+            case Barrier():
+                out.append(replace(node, threads=block.consuming))
+            case For():
+                out.append(with_body(node, _consuming(node.body, block)))
+            case If():
+                then, orelse = _consuming(node.body, block), _consuming(node.orelse, block)
+                test = tuple(c for c in node.test if c != block.consumers)
+                out += (replace(node, test=test, body=then, orelse=orelse),) if test or node.flag else then
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _producing(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """What the producer does, without the test of who it is."""
+    out: list[Spmd] = []
+    for node in body:
+        if isinstance(node, If) and _fills(node):
+            out += node.body
+        elif isinstance(node, For) and (inner := _producing(node.body)):
+            out.append(with_body(node, inner))
+        elif isinstance(node, If) and (inner := _producing(node.body)):
+            out.append(replace(node, body=inner, orelse=_producing(node.orelse)))
+    return tuple(out)
+
+
+# -- where each role is in the ring
+
+
+def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`role` with slots and phases of its ring by the number of an iteration among those of all runs."""
+    ring = next(node for node in nodes(role) if isinstance(node, For) and any(map(is_await, node.body)))
+    wait = next(node for node in ring.body if is_await(node))
+    (slot,) = wait.barrier.index
+    ((atom, _),) = slot.terms
+    assert isinstance(atom, Mod)
+    place = RingPlace(f"{ring.name}.number", atom.by)
+    counted = rewrite(ring.body, lambda value: _at_place(value, slot, {ring.name: var(place.number)}))
+    new = replace(ring, body=(*counted, NextSlot(place)))
+    return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))
+
+
+def _at_place(value: Any, slot: Affine, number: dict[str, Affine]) -> Any:
+    """An access to a slot, or the phase of an event, by the number of its iteration."""
+    match value:
+        case Access(index=(first, *rest)) | Load(index=(first, *rest)) if first == slot:
+            return replace(value, index=(first.substitute(number), *rest))
+        case Start() | Arrive() | Await():
+            return replace(value, number=value.number.substitute(number))
+        case _:
+            return value

@@ -1,0 +1,140 @@
+"""Turns: two blocks become one, in which each is a group of threads, and the groups take turns at one ring.
+
+blocks w = 0 and 1                              one block, groups w = 0 and 1
+  consumers: for t                                consumers: start at slot 0; if w == 1: skip n slots
+               for ko < n: use slots                for t
+               store                                  if w == 1: take turn 1
+  producer:  for t                                    for ko < n: use slots
+               for ko < n: fill slots                 pass the turn to 1 - w
+                                                      store
+                                                      skip n slots
+                                                      if w == 0: take turn 0
+                                                  producer: for t: for turn < 2: for ko < n: fill slots, w = turn
+
+All shared memory but the slots is there once for each group. Turns are taken tile by tile, by named barriers: a group
+passes them on when all operands of its tile have arrived. Each turn that is passed is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import LimitError
+from tilegen.ir.affine import affine, const, var
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Load
+from tilegen.ir.walk import rewrite_accesses
+from tilegen.lowering.launch.coordinates import Coordinates
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.memory import bytes_of
+from tilegen.lowering.launch.program import Barrier, For, If, Spmd, nodes, with_body, with_lists
+from tilegen.lowering.launch.substitution import substitute_integers
+from tilegen.lowering.launch.timelines import TURNS, Arrive, Await, Box, NextSlot, RingPlace, StartRing, is_await
+from tilegen.lowering.threads.distribute import GROUPS, Block
+
+
+def take_turns(
+    body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], block: Block
+) -> tuple[tuple[Spmd, ...], tuple[Buffer, ...]]:
+    """`body`, divided into roles, and its buffers, for both groups of a block; as they are where none take turns."""
+    if not block.turns:
+        return body, buffers
+    *common, roles = body
+    assert isinstance(roles, If)
+    produces = roles.orelse[-1]
+    assert isinstance(produces, If)
+    ring = next(node for node in nodes(roles.body) if is_ring(node))
+    assert isinstance(ring, For)
+    next_slot = ring.body[-1]
+    assert isinstance(next_slot, NextSlot)
+    place = next_slot.place
+    slots = {node.place.buffer for node in nodes(produces.body) if isinstance(node, Box)}
+    staged = {b.name for b in buffers if b.space == "shared"} - slots
+    at = next(n for n, node in enumerate(roles.body) if isinstance(node, StartRing)) + 1
+    skip = If((_is_second(block.turns),), (NextSlot(place, ring.extent),))
+    consuming = (*roles.body[:at], skip, *_in_turn(roles.body[at:], place, block))
+    producing = _for_both(produces.body, block.turns)
+    others = (*roles.orelse[:-1], replace(produces, body=producing))
+    joined = replace(roles, body=_of_group(consuming, staged, block), orelse=others)
+    return (*common, joined), tuple(_of_both(b) if b.name in staged else b for b in buffers)
+
+
+def is_ring(node: Spmd) -> bool:
+    """True for the loop that waits for slots."""
+    return isinstance(node, For) and any(map(is_await, node.body))
+
+
+def _is_second(group: str) -> Condition:
+    return Condition(var(group) - 1)
+
+
+def _in_turn(body: tuple[Spmd, ...], place: RingPlace, block: Block) -> tuple[Spmd, ...]:
+    """What consumers do, with a turn for each run of the ring."""
+    at = next((n for n, node in enumerate(body) if is_ring(node)), None)
+    if at is None:
+        return tuple(
+            with_body(node, _in_turn(node.body, place, block))
+            if isinstance(node, For | If) and any(map(is_ring, nodes((node,))))
+            else node
+            for node in body
+        )
+    ring, group, threads = body[at], var(block.turns), GROUPS * block.consuming
+    assert isinstance(ring, For)
+    take = (Await(TURNS, group, count=threads),)
+    return (
+        *body[:at],
+        If((_is_second(block.turns),), take),
+        ring,
+        Arrive(TURNS, 1 - group, count=threads),
+        *body[at + 1 :],
+        NextSlot(place, ring.extent),
+        If((Condition(-group),), take),
+    )
+
+
+def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[Spmd, ...]:
+    """`body` with barriers and shared memory of the group's own."""
+
+    def change(access: Access | Load) -> Access | Load:
+        mine = access.buffer in staged
+        return replace(access, index=(var(block.turns), *access.index)) if mine else access
+
+    def with_groups(nodes: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+        return tuple(
+            replace(node, group=block.turns) if isinstance(node, Barrier) else with_lists(node, with_groups)
+            for node in nodes
+        )
+
+    return rewrite_accesses(with_groups(body), change)
+
+
+def _for_both(body: tuple[Spmd, ...], group: str) -> tuple[Spmd, ...]:
+    """What the producer does, for one group after the other."""
+    turn = f"{group}.turn"
+    return tuple(
+        For(turn, const(GROUPS), substitute_integers((node,), {group: var(turn)}))
+        if is_ring(node)
+        else with_body(node, _for_both(node.body, group))
+        if isinstance(node, For | If)
+        else node
+        for node in body
+    )
+
+
+def _of_both(buffer: Buffer) -> Buffer:
+    """A shared buffer, once for each group. LimitError where the second one would begin at no good place."""
+    if bytes_of(buffer) % buffer.align:
+        message = f"each of two that take turns has {bytes_of(buffer)} bytes for '{buffer.name}'"
+        way = "make its tile larger, so that the second one can lie behind the first"
+        raise LimitError(f"{message}, which begins at multiples of {buffer.align}", buffer.span, notes=(way,))
+    order = (0, *(d + 1 for d in buffer.order))
+    return replace(buffer, shape=(affine(GROUPS), *buffer.shape), order=order)
+
+
+def join_blocks(where: Coordinates, block: Block) -> Coordinates:
+    """The coordinates of a launch, with a loop whose blocks take turns along y in a block."""
+    if not block.turns:
+        return where
+    along = next(kind for name, kind, _ in where.names if name == block.turns)
+    grid = [Product((const(1),)) if each == along else n for each, n in zip(BLOCK_KINDS, where.grid, strict=True)]
+    names = tuple((name, "thread.y" if name == block.turns else kind, step) for name, kind, step in where.names)
+    return replace(where, grid=(grid[0], grid[1], grid[2]), names=names)

@@ -1,0 +1,1 @@
+"""What each thread, lane and block has to do."""

@@ -1,0 +1,70 @@
+"""Loops whose iterations hand on a value: each is a block, and finds what the value is before it where it is needed.
+
+float run = 0;                             float run = 0;
+for (int c = 0; c < n; ++c) {              const int c = draw_number(states);
+    ...                                    ...
+    ahead = run;                           run = sum_of_blocks_before(states, c, n, run, total);
+    run += total;                          ahead = run;
+                                           run += total;
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import LimitError
+from tilegen.ir.nodes import Loop, Stmt, Tree
+from tilegen.ir.walk import accesses, loops
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import For, If, Launch, LookBack, Spmd, nodes, with_body
+
+_SHARED_BYTES = 8  # of the block's number, and of what is before it
+
+
+def with_look_back(launch: Launch, tree: Tree) -> Launch:
+    """`launch` with blocks for the iterations of its loop that hands on a value, if it has one."""
+    loop = next((each for each in loops(launch.distributed) if each.handed), None)
+    if loop is None:
+        return launch
+    found = [node for node in nodes(launch.body) if isinstance(node, For) and node.name == loop.name]
+    if len(found) != 1:
+        raise LimitError(f"'{loop.name}' is several loops in the text, and its iterations cannot be blocks", loop.span)
+    loop = replace(loop, extent=found[0].extent)
+    states = replace(tree.buffer(f"{loop.handed}.states"), shape=(loop.extent + 2,))
+    grid = (Product((loop.extent,)), *launch.grid[1:])
+    return replace(
+        launch,
+        body=_hand_on(launch.body, loop, launch),
+        grid=grid,
+        shared_bytes=launch.shared_bytes + _SHARED_BYTES,
+        tensors=(*launch.tensors, states.name),
+        buffers={**launch.buffers, states.name: states},
+    )
+
+
+def _hand_on(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, ...]:
+    out: list[Spmd] = []
+    for node in body:
+        if isinstance(node, For):
+            inner = _with_node(node.body, loop, launch) if node.name == loop.name else _hand_on(node.body, loop, launch)
+            node = replace(node, body=inner, kind="handed" if node.name == loop.name else node.kind)
+        out.append(node)
+    return tuple(out)
+
+
+def _with_node(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, ...]:
+    """The iteration, or a version of it, with what finds the value before all that uses it."""
+    name = loop.handed
+    place = next((n for n, node in enumerate(body) if any(a.buffer == name for a in accesses(node))), None)
+    if place is None:
+        raise LimitError(f"'{name}' is not updated on every path through '{loop.name}'", loop.span)
+    user = body[place]
+    if isinstance(user, If):
+        either = (_with_node(each, loop, launch) for each in (user.body, user.orelse))
+        return (*body[:place], with_body(user, *either), *body[place + 1 :])
+    update = next((n for n in body if isinstance(n, Stmt) and n.target.buffer == name), None)
+    if update is None or not update.reduce:
+        raise LimitError(f"'{name}' is not updated beside what reads it in '{loop.name}'", loop.span)
+    dtype, states = launch.buffers[name].dtype, f"{name}.states"
+    found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, dtype, states)
+    return (*body[:place], found, *body[place:])
