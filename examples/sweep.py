@@ -28,8 +28,8 @@ from time import monotonic
 from typing import Any
 
 import tilegen
-from tilegen.backends.architectures import compiled_architecture, instructions_of
-from tilegen.backends.nvrtc import compile_text
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of
+from tilegen.backends.compiler.nvrtc import compile_text
 from tilegen.lab.choice.family import Chooser
 from tilegen.lab.counts import metric
 from tilegen.lab.predict.machine import stock_machine

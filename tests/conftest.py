@@ -24,7 +24,11 @@ settings.load_profile("tilegen")
 GOLDEN = Path(__file__).parent / "golden"
 ERRORS = Path(__file__).parent / "errors"
 # marker -> the module whose `unavailable_reason()` says why its tests cannot run here, or None
-NEEDS = {"gpu": "tilegen.backends.cuda", "nvrtc": "tilegen.backends.nvrtc", "pocl": "tilegen.backends.opencl"}
+NEEDS = {
+    "gpu": "tilegen.backends.devices.cuda",
+    "nvrtc": "tilegen.backends.compiler.nvrtc",
+    "pocl": "tilegen.backends.devices.opencl",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -64,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVRTC without its optimizers, where it knows how, for tests that ask whether it takes a text: 0.1 s, not 20."""
-    nvrtc = import_module("tilegen.backends.nvrtc")
+    nvrtc = import_module("tilegen.backends.compiler.nvrtc")
     if nvrtc.unavailable_reason() is None and nvrtc.version() >= (13, 0):
         usual = nvrtc.options()
         monkeypatch.setattr(nvrtc, "options", lambda: (*usual, "--Ofast-compile=max"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilegen import schedule as scheduling
-from tilegen.backends.record import Record, record_of
+from tilegen.backends.system.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, numbers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.files import read_file, shorten
@@ -31,8 +31,8 @@ from tilegen.primitives._composite import expand, names_in
 from tilegen.primitives._methods import Steps
 
 if TYPE_CHECKING:
-    from tilegen.backends.device_program import Program
-    from tilegen.backends.text_versions import TextVersions
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.calls.text_versions import TextVersions
     from tilegen.lab.records.records import RunRecord
 
 _ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
@@ -354,7 +354,7 @@ class Scheduled(Steps, Studies):
 
     def versions(self, language: str = "cuda") -> TextVersions:
         """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""
-        from tilegen.backends.text_versions import TextVersions
+        from tilegen.backends.calls.text_versions import TextVersions
 
         return TextVersions(self.tree, language, self._record)
 
@@ -392,7 +392,7 @@ class Scheduled(Steps, Studies):
         Raises:
             DeviceError: the device is not there.
         """
-        from tilegen.backends.devices import engine, program
+        from tilegen.backends.devices.devices import engine, program
 
         return program(self.tree, engine(device), unproved=unproved, record=self._record)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilegen.api import Kernel as KernelOfFile
 from tilegen.api import Scheduled
-from tilegen.backends.arrays import AS_BITS, NUMPY_NAME, bare, infer_sizes, other_type, shape_of, strides_of
+from tilegen.backends.calls.arrays import AS_BITS, NUMPY_NAME, bare, infer_sizes, other_type, shape_of, strides_of
 from tilegen.errors import UsageError
 from tilegen.installation import install
 from tilegen.ir.nodes import FLOATS, Kernel, Tensor

@@ -8,7 +8,7 @@ import pytest
 import tilegen
 from tests.support.reader.readback import difference
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove

@@ -9,7 +9,7 @@ import tilegen
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk

@@ -10,7 +10,7 @@ import tilegen
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Const, Load, Loop, Op, Stmt

@@ -7,9 +7,14 @@ import pytest
 
 import tilegen
 from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of, needed_lines, require_instructions
-from tilegen.backends.cuda import CudaEngine
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import (
+    compiled_architecture,
+    instructions_of,
+    needed_lines,
+    require_instructions,
+)
+from tilegen.backends.devices.cuda import CudaEngine
 from tilegen.backends.text import emit
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilegen.backends.arrays import GUARD_BYTES, empty, find_pitch, guarded_array, infer_sizes, span_of
+from tilegen.backends.calls.arrays import GUARD_BYTES, empty, find_pitch, guarded_array, infer_sizes, span_of
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Kernel, Tensor

@@ -10,8 +10,8 @@ from tests.support.cover import first
 from tests.support.reader.readback import difference
 from tests.support.stored import as_called, drawn
 from tests.support.written import tree_from
-from tilegen.backends.architectures import require_instructions
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler.architectures import require_instructions
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.interpreter.dtypes import to_values
@@ -145,7 +145,7 @@ def test_a_map_has_what_the_hardware_asks_for():
 @pytest.mark.parametrize("arch", first(["sm_90", "sm_90a", "sm_100"]))
 @pytest.mark.parametrize("case", CASES)
 def test_it_compiles(case, arch):
-    from tilegen.backends.nvrtc import compile_text
+    from tilegen.backends.compiler.nvrtc import compile_text
 
     tree = tree_from(CASES[case])
     for version in ({}, {"whole": True}, {"wide": True}):

@@ -21,7 +21,7 @@ KERNELS = {
 
 
 def program_of(kind):
-    from tilegen.backends.cuda import CudaEngine
+    from tilegen.backends.devices.cuda import CudaEngine
 
     file, schedule, parameters = KERNELS[kind]
     if kind == "maps" and CudaEngine().arch != "sm_90":

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import nvrtc
-from tilegen.backends.arrays import number_type
-from tilegen.backends.host import HostArrays
+from tilegen.backends.calls.arrays import number_type
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.compiler import nvrtc
 from tilegen.errors import ArgumentError
 from tilegen.interpreter.dtypes import bf16_to_float32, from_values, to_values
 from tilegen.interpreter.scalar import to_bf16, to_f16, to_f32

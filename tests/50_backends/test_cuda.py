@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import cuda
+from tilegen.backends.devices import cuda
 from tilegen.errors import ArgumentError, DeviceError
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.support.overlapping_kernels import CASES, CHAIN, TWO
 from tests.support.reader.readback import difference
 from tests.support.written import tree_from
-from tilegen.backends import nvrtc, sass, toolkit
-from tilegen.backends.architectures import require_instructions
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler import nvrtc, sass, toolkit
+from tilegen.backends.compiler.architectures import require_instructions
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.lowering import lower

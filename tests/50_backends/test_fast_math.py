@@ -3,8 +3,8 @@
 import pytest
 
 import tilegen
-from tilegen.backends import nvrtc
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.ir.operations import APPROXIMATIONS
 from tilegen.ir.tolerance import tolerance_of

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilegen.backends import folders, pocl
+from tilegen.backends.devices import pocl
+from tilegen.backends.system import folders
 
 SCRIPT = """\
 from tilegen.backends import gpus

@@ -9,7 +9,7 @@ import pytest
 SCRIPT = """\
 import multiprocessing, sys
 import tilegen
-from tilegen.backends.devices import engine
+from tilegen.backends.devices.devices import engine
 
 DEVICE = sys.argv[1]
 SCHEDULED = tilegen.load("vector_add").schedule("plain")

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tilegen import installation
-from tilegen.backends import cuda, gpus, nvrtc, toolkit
+from tilegen.backends.compiler import nvrtc, toolkit
+from tilegen.backends.devices import cuda
+from tilegen.backends.system import gpus
 from tilegen.errors import DeviceError
 
 MACHINES = {

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from tilegen.backends.devices import engine
+from tilegen.backends.devices.devices import engine
 
 
 class Fill:

@@ -16,10 +16,10 @@ from tests.support.cover import first
 from tests.support.declared_sums import add_up, factor_type, rounded, scattered, summation_on, worst_factors
 from tests.support.devices.instruction_trial import TRIAL_THREADS, trial_kernel
 from tests.support.stock import instructions
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture
-from tilegen.backends.cuda import CudaEngine
-from tilegen.backends.instructions import device_function
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import compiled_architecture
+from tilegen.backends.compiler.instructions import device_function
+from tilegen.backends.devices.cuda import CudaEngine
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, reference

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.driver import ENTRY, Driver
-from tilegen.backends import kernel_launch
-from tilegen.backends.engine import BoundMap, Run
+from tilegen.backends.calls import kernel_launch
+from tilegen.backends.calls.engine import BoundMap, Run
 from tilegen.errors import DeviceError
 from tilegen.ir.affine import const
 from tilegen.lowering.launch.tensor_maps import TensorMap

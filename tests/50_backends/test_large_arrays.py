@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tilegen import load
-from tilegen.backends.arrays import GUARD_BYTES, NUMPY_NAME, guarded_array, shape_of
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import engine
-from tilegen.backends.nvrtc import compile_text
+from tilegen.backends.calls.arrays import GUARD_BYTES, NUMPY_NAME, guarded_array, shape_of
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.compiler.nvrtc import compile_text
+from tilegen.backends.devices.devices import engine
 from tilegen.backends.text import emit
 from tilegen.frontend import data_folder
 from tilegen.interpreter import run

@@ -10,8 +10,8 @@ import pytest
 
 import tilegen
 from tests.support.stock import schedule_stock
-from tilegen.backends import nvrtc, toolkit
-from tilegen.backends.origins import emit_with_places
+from tilegen.backends.calls.origins import emit_with_places
+from tilegen.backends.compiler import nvrtc, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli import run
 from tilegen.lowering import lower

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.stock import cases, schedule_stock
 from tilegen import load
-from tilegen.backends import nvrtc
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.backends.text.helpers import paragraphs
 from tilegen.backends.text.names import names_of

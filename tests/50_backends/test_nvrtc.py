@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.warpgroup_kernels import BUDGETS
 from tests.support.written import tree_from
-from tilegen.backends import nvrtc
+from tilegen.backends.compiler import nvrtc
 from tilegen.backends.text import emit
 from tilegen.backends.text.helpers import paragraphs
 from tilegen.errors import DeviceError

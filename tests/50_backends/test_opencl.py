@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilegen.backends.arrays import guarded_array
-from tilegen.backends.engine import Run
-from tilegen.backends.opencl import OpenclEngine, unavailable_reason
+from tilegen.backends.calls.arrays import guarded_array
+from tilegen.backends.calls.engine import Run
+from tilegen.backends.devices.opencl import OpenclEngine, unavailable_reason
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Tensor

@@ -8,11 +8,11 @@ from tests.support.cover import each_stock_schedule
 from tests.support.reader.overflow import extremes, overflow
 from tests.support.stock import lower_stock, schedule_stock
 from tilegen import load
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import InterpreterEngine
-from tilegen.backends.record import Record
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.devices.devices import InterpreterEngine
+from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
-from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import LimitError
 from tilegen.lowering import fits, lower
 from tilegen.poly import Facts

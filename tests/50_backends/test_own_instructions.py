@@ -8,9 +8,9 @@ import pytest
 
 import tilegen
 from tests.support.reader.instructions import check_function, warp_functions
-from tilegen.backends import nvrtc
-from tilegen.backends.assembled import assemble
-from tilegen.backends.instructions import device_function
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.assembled import assemble
+from tilegen.backends.compiler.instructions import device_function
 from tilegen.cli import run
 from tilegen.errors import SourceError
 from tilegen.ir.instructions import Instruction

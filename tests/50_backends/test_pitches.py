@@ -10,8 +10,8 @@ from tests.support.driver import Card, Driver, cupy_array
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.stock import schedule_stock
-from tilegen.backends import nvrtc
-from tilegen.backends.device_program import Program
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.compiler import nvrtc
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError
 from tilegen.ir.affine import var

@@ -14,7 +14,7 @@ def torch():
 
 
 def program_of(dtype):
-    from tilegen.backends.cuda import CudaEngine
+    from tilegen.backends.devices.cuda import CudaEngine
 
     if dtype == "float32":
         return tilegen.load("gemm").schedule("across").compile("cuda")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import pocl
+from tilegen.backends.devices import pocl
 from tilegen.cli import run
 from tilegen.errors import LimitError
 

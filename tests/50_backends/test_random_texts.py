@@ -12,6 +12,6 @@ from tests.support.generators.texts import one_case
 @pytest.mark.pocl
 @pytest.mark.parametrize("number", range(12))
 def test_random_texts_compute_the_kernel(number):
-    from tilegen.backends.opencl import OpenclEngine
+    from tilegen.backends.devices.opencl import OpenclEngine
 
     one_case(random.Random(f"text/{number}").choice, number, OpenclEngine())

@@ -10,8 +10,10 @@ import pytest
 
 import tilegen
 from tilegen import schedule
-from tilegen.backends import nvrtc, record, text_versions
-from tilegen.backends.store import store
+from tilegen.backends.calls import text_versions
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.system import record
+from tilegen.backends.system.store import store
 from tilegen.errors import ProofError
 
 TEXT = """

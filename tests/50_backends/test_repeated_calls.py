@@ -11,9 +11,9 @@ import pytest
 
 import tilegen
 from tests.support.driver import Card, Driver, cupy_array
-from tilegen.backends import cuda
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import InterpreterEngine, engine, program
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.devices import cuda
+from tilegen.backends.devices.devices import InterpreterEngine, engine, program
 from tilegen.errors import ArgumentError, TilegenError
 
 

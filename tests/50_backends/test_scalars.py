@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tilegen import load
-from tilegen.backends import nvrtc
-from tilegen.backends.arrays import number_type
-from tilegen.backends.scalars import passed_scalar, stored_scalar
+from tilegen.backends.calls.arrays import number_type
+from tilegen.backends.calls.scalars import passed_scalar, stored_scalar
+from tilegen.backends.compiler import nvrtc
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import FLOATS, Scalar
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.interpreter import reference
 
 DEVICES = [

@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import lower_stock, schedule_stock
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.errors import DeviceError
 from tilegen.ir.tolerance import tolerance_of

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tilegen.backends.store import Store, store
+from tilegen.backends.system.store import Store, store
 from tilegen.errors import UsageError
 
 
@@ -46,7 +46,7 @@ def test_a_damaged_value_is_missing_and_goes(place, damage):
 
 def test_a_value_of_a_type_that_is_gone_is_missing(place, monkeypatch):
     place.save("a", Store(place.folder, 1))
-    monkeypatch.delattr("tilegen.backends.store.Store")
+    monkeypatch.delattr("tilegen.backends.system.store.Store")
     assert place.load("a") is None
 
 
@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
 WORKER = """
 import random, sys
 from pathlib import Path
-from tilegen.backends.store import Store
+from tilegen.backends.system.store import Store
 place, choose = Store(Path(sys.argv[1]), 40_000), random.Random(int(sys.argv[2]))
 for turn in range(300):
     key = choose.randrange(30)

@@ -10,11 +10,12 @@ import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.written import tree_from
-from tilegen.backends import cuda, tensor_maps
-from tilegen.backends.device_program import Program
-from tilegen.backends.engine import BoundMap, Run
-from tilegen.backends.host import HostArrays
-from tilegen.backends.tensor_maps import DATA_TYPES, encode
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import BoundMap, Run
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.compiler import tensor_maps
+from tilegen.backends.compiler.tensor_maps import DATA_TYPES, encode
+from tilegen.backends.devices import cuda
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.ir.affine import const, var
@@ -305,7 +306,7 @@ def capable_engine():
 
 @pytest.mark.nvrtc
 def test_the_kernel_by_hand_compiles():
-    from tilegen.backends.nvrtc import compile_text
+    from tilegen.backends.compiler.nvrtc import compile_text
 
     assert set(compile_text(KERNEL, "sm_90").resources) == {"copy_tile"}
 

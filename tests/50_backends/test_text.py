@@ -11,7 +11,7 @@ from tests.support.cover import each_stock_schedule
 from tests.support.stock import lower_stock, schedule_stock
 from tests.support.stored import as_called
 from tests.support.written import tree_from
-from tilegen.backends.architectures import compiled_architecture, instructions_of
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
@@ -117,7 +117,7 @@ def test_text_is_tidy(name, schedule):
 @each_stock_schedule
 def test_a_schedule_compiles_for_whole_tiles(name, schedule):
     """One of tensor cores on every architecture that has its instructions, another one on one."""
-    from tilegen.backends.nvrtc import compile_text
+    from tilegen.backends.compiler.nvrtc import compile_text
 
     launches = lower_stock(name, schedule, whole=True)
     found = instructions_of(launches)
@@ -130,7 +130,7 @@ def test_a_schedule_compiles_for_whole_tiles(name, schedule):
 @pytest.mark.parametrize("name", kernels())
 @pytest.mark.parametrize("wide", [False, True])
 def test_every_dtype_and_function_compiles(name, wide):
-    from tilegen.backends.nvrtc import compile_text
+    from tilegen.backends.compiler.nvrtc import compile_text
 
     compile_text(emit(lower(apply_steps(kernels()[name]).tree, wide=wide), "cuda"), "sm_80")
 
@@ -151,8 +151,8 @@ def arrays_of(kernel, sizes):
 
 
 def run_on_pocl(scheduled_kernel, sizes):
-    from tilegen.backends.device_program import Program
-    from tilegen.backends.opencl import OpenclEngine
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.devices.opencl import OpenclEngine
 
     kernel = scheduled_kernel.kernel
     arrays = arrays_of(kernel, sizes)

@@ -9,8 +9,8 @@ import pytest
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
-from tilegen.backends import nvrtc
-from tilegen.backends.devices import engine, program
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, StepError
 from tilegen.ir.nodes import Const, Expr, Op

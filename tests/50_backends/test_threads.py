@@ -11,10 +11,10 @@ import pytest
 
 import tilegen
 from tests.support.driver import ENTRY, Driver
-from tilegen.backends import opencl
-from tilegen.backends.devices import engine
-from tilegen.backends.engine import Run
-from tilegen.backends.kernel_launch import KernelLaunch
+from tilegen.backends.calls.engine import Run
+from tilegen.backends.calls.kernel_launch import KernelLaunch
+from tilegen.backends.devices import opencl
+from tilegen.backends.devices.devices import engine
 from tilegen.lab.records.records import Device, RunRecord, line_of
 from tilegen.poly import system
 

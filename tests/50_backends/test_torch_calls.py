@@ -11,9 +11,9 @@ import pytest
 
 import tilegen
 from tests.support.driver import Card, Driver, cupy_array
-from tilegen.backends.cuda import CudaEngine
-from tilegen.backends.cuda_arrays import CupyCaller, caller_of
-from tilegen.backends.device_program import Program
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.devices.cuda import CudaEngine
+from tilegen.backends.devices.cuda_arrays import CupyCaller, caller_of
 from tilegen.errors import ArgumentError, DeviceError
 
 COPY = """
@@ -191,7 +191,9 @@ def test_a_kernel_that_the_driver_does_not_load(monkeypatch):
     def module(path):
         raise CUDADriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
 
-    monkeypatch.setattr("tilegen.backends.cuda.nvrtc.compile_text", lambda text, arch: SimpleNamespace(cubin=b""))
+    monkeypatch.setattr(
+        "tilegen.backends.devices.cuda.nvrtc.compile_text", lambda text, arch: SimpleNamespace(cubin=b"")
+    )
     engine = object.__new__(CudaEngine)
     engine.name = "a card"
     engine.xp = SimpleNamespace(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.devices.wgmma_registers import faults, ptx_code, sass_code
 from tests.support.stock import cases, lower_stock
-from tilegen.backends import sass
+from tilegen.backends.compiler import sass
 from tilegen.backends.text import emit
 from tilegen.lowering.launch.timelines import Fence
 

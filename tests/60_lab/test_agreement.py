@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends.host import HostArrays
+from tilegen.backends.calls.host import HostArrays
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.nodes import Kernel

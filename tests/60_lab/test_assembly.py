@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.stock import schedule_stock
-from tilegen.backends import sass, toolkit
+from tilegen.backends.compiler import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.lowering import lower

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tilegen.api import load, stock_names
-from tilegen.backends.arrays import empty, shape_of
-from tilegen.backends.devices import engine
-from tilegen.backends.engine import Engine
-from tilegen.backends.host import HostArrays
+from tilegen.backends.calls.arrays import empty, shape_of
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.devices.devices import engine
 from tilegen.ir.beside import Beside, NotListed, check
 from tilegen.ir.nodes import Kernel
 from tilegen.lab.checks.agreement import Agreement

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends.devices import InterpretedProgram, InterpreterEngine
+from tilegen.backends.devices.devices import InterpretedProgram, InterpreterEngine
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.lab.checks.check import Trial, cases, check

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tilegen.backends import nvml
-from tilegen.backends.devices import engine
-from tilegen.backends.nvml import Reading, Sensors
+from tilegen.backends.devices.devices import engine
+from tilegen.backends.system import nvml
+from tilegen.backends.system.nvml import Reading, Sensors
 from tilegen.errors import DeviceError
 from tilegen.lab.measure.conditions import Watch, compiler_name, device_of
 from tilegen.lab.records.records import Conditions, Readings

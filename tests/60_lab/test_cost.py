@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tilegen import load
-from tilegen.backends import memory
-from tilegen.backends.device_program import _scratch_maker
-from tilegen.backends.devices import InterpreterEngine, program
+from tilegen.backends.calls import memory
+from tilegen.backends.calls.device_program import _scratch_maker
+from tilegen.backends.devices.devices import InterpreterEngine, program
 from tilegen.cli import printing, run
 from tilegen.errors import DeviceError, LimitError
 from tilegen.lab.predict.cost import (

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tilegen import installation
-from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
-from tilegen.backends.store import Store
+from tilegen.backends.compiler import fatbin, nvrtc, toolkit
+from tilegen.backends.devices import opencl
+from tilegen.backends.system import gpus
+from tilegen.backends.system.store import Store
 from tilegen.installation import install_extra
 from tilegen.lab import doctor
 

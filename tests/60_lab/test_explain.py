@@ -5,7 +5,7 @@ import pytest
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import schedule_stock
 from tilegen.api import load
-from tilegen.backends import toolkit
+from tilegen.backends.compiler import toolkit
 from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.traffic import traffic

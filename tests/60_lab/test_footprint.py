@@ -3,8 +3,8 @@
 import pytest
 
 import tilegen
-from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersions
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.system.record import Record
 from tilegen.lab.counts.footprint import moved_at_least
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import H200

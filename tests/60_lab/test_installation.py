@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tilegen import installation
-from tilegen.backends import gpus, opencl, toolkit
+from tilegen.backends.compiler import toolkit
+from tilegen.backends.devices import opencl
+from tilegen.backends.system import gpus
 from tilegen.installation import install, install_extra
 
 METADATA = """\

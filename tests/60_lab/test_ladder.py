@@ -1,7 +1,7 @@
 """The ladder: every line of a schedule is there, with its figures or with the reason why it has none."""
 
 from tilegen.api import load
-from tilegen.backends.devices import engine
+from tilegen.backends.devices.devices import engine
 from tilegen.lab.measure import ladder as rungs
 from tilegen.lab.measure.ladder import LadderRun, Rung
 from tilegen.lab.measure.timing import Time

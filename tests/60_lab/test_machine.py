@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tilegen.backends import gpus
+from tilegen.backends.system import gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.lab.counts.tensor_cores import TENSOR_CORES
 from tilegen.lab.predict.explain import explain, explain_tree

@@ -40,7 +40,7 @@ def test_a_point_that_rounding_prefers_is_not_much_farther_away(word):
 @pytest.mark.parametrize(("word", "rung"), [("f16", "fused"), ("tf32", "cut_off")])
 def test_matching_on_a_gpu(word, rung):
     """Sizes that the tiles divide and others; another index than the first of the least is one that sums explain."""
-    from tilegen.backends.devices import engine, program
+    from tilegen.backends.devices.devices import engine, program
     from tilegen.ir.tolerance import tolerance_of
 
     tree = tilegen.load("matching_products").kernel(f"matching_{word}").schedule(rung).tree

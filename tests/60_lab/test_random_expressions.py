@@ -6,7 +6,7 @@ import pytest
 
 import tilegen
 from tests.support.generators import expressions as random_expressions
-from tilegen.backends import nvrtc
+from tilegen.backends.compiler import nvrtc
 
 
 @pytest.mark.parametrize("device", ["interpreter", pytest.param("cpu", marks=pytest.mark.pocl)])

@@ -12,7 +12,7 @@ import pytest
 import tilegen
 from tests.support.stock import cases as stock_cases
 from tests.support.stock import find, schedule_stock
-from tilegen.backends.devices import InterpretedProgram, InterpreterEngine, engine, program
+from tilegen.backends.devices.devices import InterpretedProgram, InterpreterEngine, engine, program
 from tilegen.cli import run
 from tilegen.errors import WrongResult
 from tilegen.lab.checks import inputs
@@ -161,7 +161,7 @@ def test_the_command_says_what_came_of_it(tmp_path, cli) -> None:
 
 
 def test_the_command_fails_where_bits_change(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr("tilegen.backends.devices.InterpretedProgram", Spoiled)
+    monkeypatch.setattr("tilegen.backends.devices.devices.InterpretedProgram", Spoiled)
     monkeypatch.setattr(Spoiled, "spoil", lambda self, output, runs: change_last_bit(output, runs), raising=False)
     words = ["check", "gemm", "--schedule", "naive", "--size", "M=5", "N=7", "K=6", "--device", "interpreter"]
     assert run(words) == 0

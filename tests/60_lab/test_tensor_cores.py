@@ -8,7 +8,7 @@ import pytest
 import tilegen
 from tests.support.stock import instructions, schedule_stock
 from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
-from tilegen.backends import sass, toolkit
+from tilegen.backends.compiler import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli import explain_printing
 from tilegen.cli.asm import mix_line

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends.devices import engine, program
-from tilegen.backends.host import HostArrays
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.devices.devices import engine, program
 from tilegen.cli import printing
 from tilegen.errors import WrongResult
 from tilegen.ir.tolerance import PLAIN

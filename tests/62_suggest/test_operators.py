@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tilegen import api
-from tilegen.backends.devices import engine, program
+from tilegen.backends.devices.devices import engine, program
 from tilegen.lab.checks.check import cases, check
 from tilegen.lab.checks.sizes import GPU_LIMITS, INTERPRETER_LIMITS, power_sizes, sizes_to_check
 from tilegen.lab.predict.machine import stock_machine

@@ -14,7 +14,7 @@ import pytest
 import tilegen
 from tests.support.exported import Made, build, load_launcher, runtime
 from tilegen import __version__
-from tilegen.backends import fatbin
+from tilegen.backends.compiler import fatbin
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.cli import run
 from tilegen.errors import DeviceError
@@ -346,7 +346,7 @@ ON_GPU = [
 
 def here() -> str:
     """The architecture of the GPU."""
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
 
     return str(engine("cuda").arch)
 

@@ -14,7 +14,7 @@ import pytest
 from test_export_versions import draws
 
 from tests.support.exported import Made, build
-from tilegen.backends.tensor_maps import DATA_TYPES
+from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.export.launches import every_launch
 from tilegen.ir.in_place import memory_of

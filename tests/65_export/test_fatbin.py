@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tilegen.backends import fatbin, nvrtc
+from tilegen.backends.compiler import fatbin, nvrtc
 from tilegen.errors import DeviceError
 
 TEXT = 'extern "C" __global__ void fill(float* x) { x[threadIdx.x] = 1.0f; }\n'

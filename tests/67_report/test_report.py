@@ -83,7 +83,7 @@ def test_what_has_no_step_of_its_own_comes_from_the_loop_around_it() -> None:
 
 @pytest.mark.nvrtc
 def test_machine_code_is_that_of_the_text_and_names_its_lines() -> None:
-    from tilegen.backends import sass
+    from tilegen.backends.compiler import sass
 
     code = code_of(schedule_stock("gemm", "tiled"), "sm_90")
     text = tilegen.load("gemm").schedule("tiled").source()
@@ -135,7 +135,7 @@ def test_a_page_that_browsers_choke_on_is_refused(tiled, monkeypatch) -> None:
 
 
 def test_without_a_compiler_the_page_says_so(monkeypatch) -> None:
-    monkeypatch.setattr("tilegen.backends.nvrtc.unavailable_reason", lambda: "there is no compiler")
+    monkeypatch.setattr("tilegen.backends.compiler.nvrtc.unavailable_reason", lambda: "there is no compiler")
     page = report([study("tiled")])
     assert "there is no compiler" in page
     assert 'aria-label="Machine code"' not in page

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import fake_gpus
 from tilegen import api
-from tilegen.backends.devices import engine
+from tilegen.backends.devices.devices import engine
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
 from tilegen.lab.records.records import read_records
@@ -101,7 +101,7 @@ def test_gpus_that_differ_are_refused() -> None:
 
 
 def test_gpus_are_chosen_among_those_that_are_visible(monkeypatch) -> None:
-    monkeypatch.setattr("tilegen.backends.gpus.visible", lambda: ("3", "5", "MIG-7"))
+    monkeypatch.setattr("tilegen.backends.system.gpus.visible", lambda: ("3", "5", "MIG-7"))
     assert visible_gpus("all") == ("3", "5", "MIG-7")
     assert visible_gpus("2,0") == ("MIG-7", "3")
     for words in ("3", "0,x", ""):

@@ -8,7 +8,7 @@ import pytest
 
 import tilegen
 from tilegen import api
-from tilegen.backends.devices import engine
+from tilegen.backends.devices.devices import engine
 from tilegen.cli import run
 from tilegen.errors import ArgumentError, UsageError
 from tilegen.lab.records.records import Device, RunRecord, line_of

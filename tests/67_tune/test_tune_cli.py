@@ -65,7 +65,7 @@ def test_it_tries_all_and_ends_with_what_to_set(cli) -> None:
 
 
 def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, cli) -> None:
-    monkeypatch.setattr("tilegen.backends.cuda.unavailable_reason", lambda: "there is none")
+    monkeypatch.setattr("tilegen.backends.devices.cuda.unavailable_reason", lambda: "there is none")
     Path("mine.tg").write_text(TEXT.replace("T=16 in {8, 16, 2048}", "T=32 in {1, 32, 256}"))
     words = ["tune", "mine.tg", "--schedule", "wide", "--search", "grid", "--budget", "60s", "--machine", "a100"]
     shown = cli([*words, "--size", f"N={2**28}", "--set", "U=1", "--resume", "run.jsonl"])

@@ -51,7 +51,7 @@ def test_what_the_gpu_has_no_instruction_for_is_refused_and_costs_no_process() -
 
 @pytest.mark.nvrtc
 def test_machine_code_is_made_for_the_device(monkeypatch) -> None:
-    from tilegen.backends import nvrtc
+    from tilegen.backends.compiler import nvrtc
 
     made, compile_text = [], nvrtc.compile_text
     monkeypatch.setattr(nvrtc, "compile_text", lambda text, arch: made.append(arch) or compile_text(text, arch))

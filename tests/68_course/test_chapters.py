@@ -18,8 +18,8 @@ import pytest
 import tilegen
 from tests.support.cover import first
 from tests.support.documents import Command, matches, replace_output, restore_elisions, tables
-from tilegen.backends import nvrtc
-from tilegen.backends.devices import engine
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices.devices import engine
 from tilegen.cli import run
 from tilegen.course import Chapter, chapters, judge, notebook_of
 from tilegen.course.notebook import SHELL, commands_in

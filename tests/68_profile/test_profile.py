@@ -15,7 +15,8 @@ import pytest
 
 import tilegen
 from tests.support.stock import schedule_stock
-from tilegen.backends import cuda, nvrtc
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices import cuda
 from tilegen.errors import DeviceError
 from tilegen.lab.predict.explain import explain, stages_by_line
 from tilegen.lab.predict.explanation import Explanation

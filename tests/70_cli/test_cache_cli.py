@@ -6,7 +6,7 @@ import pytest
 
 import tilegen
 from tilegen import schedule
-from tilegen.backends.store import store
+from tilegen.backends.system.store import store
 from tilegen.cli import run
 
 

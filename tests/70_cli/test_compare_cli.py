@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cover import first
 from tilegen import api
-from tilegen.backends import cuda, devices
+from tilegen.backends.devices import cuda, devices
 from tilegen.cli import run
 from tilegen.cli.interrupt import run_interruptibly
 from tilegen.lab.measure.timing import SEED

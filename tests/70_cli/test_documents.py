@@ -29,7 +29,8 @@ from tests.support.documents import (
     tables,
     text_of,
 )
-from tilegen.backends import nvrtc, opencl
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices import opencl
 from tilegen.cli import load_commands
 from tilegen.cli.arguments import parse_list, repeat_options
 from tilegen.cli.request import split_target

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import cuda, nvrtc
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices import cuda
 from tilegen.cli import run
 from tilegen.errors import ArgumentError, SourceError, StepError, TilegenError, UsageError
 

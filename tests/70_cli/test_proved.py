@@ -7,9 +7,9 @@ import pytest
 
 import tilegen
 from tests.support.mutants.launch_faults import barrier_dropped
-from tilegen.backends.devices import engine, program
-from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersion, TextVersions
+from tilegen.backends.calls.text_versions import TextVersion, TextVersions
+from tilegen.backends.devices.devices import engine, program
+from tilegen.backends.system.record import Record
 from tilegen.cli import run
 from tilegen.errors import ProofError
 from tilegen.lab.checks.check import cases, check

@@ -11,8 +11,8 @@ import pytest
 import tilegen
 from tests.support.documents import ROOT, tables
 from tilegen import api, errors
-from tilegen.backends.calls import Prepared
-from tilegen.backends.device_program import Program
+from tilegen.backends.calls.calls import Prepared
+from tilegen.backends.calls.device_program import Program
 from tilegen.ir.nodes import Tree
 from tilegen.lab.measure.compare import Comparison
 from tilegen.lab.measure.ladder import Ladder

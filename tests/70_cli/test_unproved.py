@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends import fatbin
-from tilegen.backends.opencl import unavailable_reason
+from tilegen.backends.compiler import fatbin
+from tilegen.backends.devices.opencl import unavailable_reason
 from tilegen.cli import run
 from tilegen.errors import ProofError
 from tilegen.poly.system import Undecided

@@ -10,7 +10,7 @@ from tests.support.cover import first
 from tests.support.generators.case import one_case
 from tests.support.generators.run import chunk_of
 from tests.support.generators.steps import WORDS
-from tilegen.backends.opencl import unavailable_reason
+from tilegen.backends.devices.opencl import unavailable_reason
 from tilegen.primitives import registry
 
 CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does

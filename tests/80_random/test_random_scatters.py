@@ -10,7 +10,7 @@ from tests.support.generators.scatters import scattered
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.devices.oclgrind import bad, control_jobs, random_jobs, stock_jobs
 from tests.support.devices.on_simulator import run_all
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 
 TEST_SEED, TEST_CASES = 90, 30
 needs_oclgrind = pytest.mark.skipif(

@@ -64,8 +64,8 @@ def assert_within(what, got, wanted, bound):
 
 
 def on_pocl(made, sizes, arrays):
-    from tilegen.backends.device_program import Program
-    from tilegen.backends.opencl import OpenclEngine
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.devices.opencl import OpenclEngine
 
     asked = {n: v for n, v in sizes.items() if not any(n in map(str, t.shape) for t in made.kernel.tensors)}
     got = Program(made.tree, OpenclEngine())(**as_called(made.kernel, arrays), **asked)
@@ -75,7 +75,7 @@ def on_pocl(made, sizes, arrays):
 
 def compiles(text, arch="sm_80"):
     """Fails where NVRTC refuses one of the versions."""
-    from tilegen.backends.nvrtc import compile_text
+    from tilegen.backends.compiler.nvrtc import compile_text
 
     tree = schedule_text(text).tree
     for wide in (False, True):

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tilegen.backends import kernel_launch
-from tilegen.backends.arrays import NUMPY_NAME
-from tilegen.backends.cuda import CudaEngine
+from tilegen.backends.calls import kernel_launch
+from tilegen.backends.calls.arrays import NUMPY_NAME
+from tilegen.backends.devices.cuda import CudaEngine
 
 
 class Driver:

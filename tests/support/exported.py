@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tilegen.backends import toolkit
-from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersions
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.compiler import toolkit
+from tilegen.backends.system.record import Record
 from tilegen.export.c_names import Interface, interface
 from tilegen.export.header import header
 from tilegen.export.launcher import launcher

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from time import sleep, time_ns
 
-from tilegen.backends import text_versions
+from tilegen.backends.calls import text_versions
 from tilegen.tune import child
 
 WRONG, HANGS, FAULTS, BOMB, CRASHES = 101, 102, 103, 104, 105

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tilegen.backends.arrays import number_type
+from tilegen.backends.calls.arrays import number_type
 from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
 

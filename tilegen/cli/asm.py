@@ -17,7 +17,7 @@ from tilegen.cli.records import origin_of
 from tilegen.cli.request import Request, join
 
 if TYPE_CHECKING:
-    from tilegen.backends.sass import Hot, Listing
+    from tilegen.backends.compiler.sass import Hot, Listing
 
 _LONGEST = 120  # lines of a loop that are shown without --all
 
@@ -32,7 +32,7 @@ _LONGEST = 120  # lines of a loop that are shown without --all
 @click.option("--all", "whole", is_flag=True, help="All instructions of the kernel, not only the innermost loop.")
 def asm_command(request: Request, fix: tuple[str, ...], language: str, arch: str, whole: bool) -> int:
     """Show PTX or SASS of the innermost loop with its mix of instructions, without a GPU."""
-    from tilegen.backends import sass
+    from tilegen.backends.compiler import sass
 
     scheduled = request.one("asm", join(request.sizes, parse_point(fix, "--fix")))
     text = scheduled.source("cuda", arch=arch)

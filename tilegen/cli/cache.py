@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tilegen.backends.memory import bytes_text
-from tilegen.backends.store import store
+from tilegen.backends.calls.memory import bytes_text
+from tilegen.backends.system.store import store
 from tilegen.cli import printing
 from tilegen.cli.commands import tilegen
 from tilegen.cli.output import JSON, check_output

@@ -22,8 +22,8 @@ from tilegen.ir.shown import size_words
 from tilegen.ir.tolerance import tolerance_of
 
 if TYPE_CHECKING:
-    from tilegen.backends.device_program import Program
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.calls.engine import Engine
     from tilegen.lab.checks.check import Case, Trial
     from tilegen.lab.checks.repeat import Repetition
 
@@ -49,7 +49,7 @@ class _Checked:
 @UNPROVED
 def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, repeat: int | None) -> int:
     """Run scheduled kernels against the reference; every element counts."""
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
     from tilegen.lab.predict.cost import check_outlook, require_check_memory
 
@@ -94,7 +94,7 @@ def _check_all(
 
     `found` gets the results as they come, for someone who does not wait for the end.
     """
-    from tilegen.backends.devices import program
+    from tilegen.backends.devices.devices import program
     from tilegen.lab.checks.check import cases_by_tolerance
 
     progress("reference", 0, 1)
@@ -127,8 +127,8 @@ def _needs(compiled: Program) -> str:
 
     Raises SourceError where an instruction cannot be assembled.
     """
-    from tilegen.backends.architectures import features_of, instructions_of, needed_lines
-    from tilegen.backends.assembled import assemble, unassembled_note
+    from tilegen.backends.compiler.architectures import features_of, instructions_of, needed_lines
+    from tilegen.backends.compiler.assembled import assemble, unassembled_note
 
     launches = compiled.cuda.launches(compiled.cuda.main()[0])
     printing.print_note(unassembled_note(assemble(launches)))
@@ -137,7 +137,7 @@ def _needs(compiled: Program) -> str:
 
 
 def _json(checked: Mapping[str, _Checked], engine: Engine) -> dict[str, object]:
-    from tilegen.backends.devices import InterpreterEngine
+    from tilegen.backends.devices.devices import InterpreterEngine
 
     ran = "trees" if isinstance(engine, InterpreterEngine) else engine.language
     return {

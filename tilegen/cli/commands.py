@@ -273,7 +273,7 @@ def emit_command(
 
 def _emit_json(scheduled: api.Scheduled, target: str, vector: bool, whole: bool, wide: bool | None) -> dict[str, Any]:
     """What a caller of the text has to know; and what the other versions of the same width are for."""
-    from tilegen.backends.launch_data import kernel_data, launch_data, needs_data
+    from tilegen.backends.calls.launch_data import kernel_data, launch_data, needs_data
 
     cuda = target == "cuda"
 

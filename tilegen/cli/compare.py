@@ -23,7 +23,7 @@ from tilegen.ir.alike import find_difference
 from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.engine import Engine
     from tilegen.lab.choice.family import Chooser
     from tilegen.lab.measure.compare import Comparison
     from tilegen.lab.records.records import RunRecord
@@ -58,7 +58,7 @@ def compare_command(
     --set TS=16,32 gives a row for each value, --size M=N=512..8192x2 a table for each size. Without a GPU times are
     predicted, unless --device cpu asks for those of the CPU.
     """
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.lab.predict.machine import machine_instead
 
     check_plot(plot)

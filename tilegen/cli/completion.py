@@ -67,7 +67,7 @@ def sizes(context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 def devices(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Item]:
     """The words for devices."""
-    from tilegen.backends.devices import DEVICES
+    from tilegen.backends.devices.devices import DEVICES
 
     return _items(DEVICES, incomplete)
 

@@ -11,7 +11,7 @@ from textwrap import fill
 
 import click
 
-from tilegen.backends.instructions import device_function
+from tilegen.backends.compiler.instructions import device_function
 from tilegen.cli.commands import tilegen
 from tilegen.cli.completion import words_of
 from tilegen.cli.pages import readable, sections, words

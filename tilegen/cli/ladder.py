@@ -37,7 +37,7 @@ def ladder_command(
 
     Without a GPU times are predicted alone, unless --device cpu asks for those of the CPU.
     """
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.lab.measure.ladder import LadderRun
     from tilegen.lab.predict.machine import machine_instead
 

@@ -101,7 +101,7 @@ def _write_new(text: str, path: str, force: bool) -> None:
 
 def _judge(chapter: Chapter, word: str, device: str) -> None:
     """Prints that the file solves the puzzle, and what comes next. Raises what `judge` raises."""
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.course import judge
 
     file, schedules = split_target(word)

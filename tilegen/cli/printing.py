@@ -248,7 +248,7 @@ def comparison(out: Console, result: Comparison) -> None:
 
 def _compiler_note(arch: str) -> str:
     """What the figures of the compiler are of, or what is needed to have them."""
-    from tilegen.backends import nvrtc, toolkit
+    from tilegen.backends.compiler import nvrtc, toolkit
 
     if reason := nvrtc.unavailable_reason():
         return f"{reason}, so registers and spills are not known: {toolkit.way_to_a_compiler()}."
@@ -303,7 +303,8 @@ def proof_note(device: str, needs: Mapping[str, str] | None = None) -> str:
 
 def device_notes(device: str) -> Iterator[str]:
     """Why a kernel ran on `device` and not on a better one; nothing for a GPU."""
-    from tilegen.backends import gpus, opencl
+    from tilegen.backends.devices import opencl
+    from tilegen.backends.system import gpus
 
     if not any(word in device for word in ("PoCL", "interpreter")):
         return

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen.api import Scheduled
-from tilegen.backends import gpus
+from tilegen.backends.system import gpus
 from tilegen.cli import completion, printing
 from tilegen.cli.arguments import Finite
 from tilegen.cli.commands import shared_arguments, size_option, tilegen
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 def profile_command(request: Request, machine: str, last: bool, keep: str | None, limit: float | None) -> int:
     """Count on a GPU what explain predicts: Nsight Compute's counters beside it, after each step."""
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
     from tilegen.lab.predict.cost import require_timing_memory
     from tilegen.lab.predict.explain import explain

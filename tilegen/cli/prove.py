@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tilegen import api
-from tilegen.backends.assembled import assemble, unassembled_note
-from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersions
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.compiler.assembled import assemble, unassembled_note
+from tilegen.backends.system.record import Record
 from tilegen.cli import printing
 from tilegen.cli.arguments import parse_point
 from tilegen.cli.commands import FIX, shared_arguments, size_option, tilegen

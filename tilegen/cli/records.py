@@ -15,7 +15,7 @@ from tilegen.cli.request import Attempt, attempt
 from tilegen.version import __version__
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.engine import Engine
     from tilegen.lab.measure.compare import Comparison, Row
     from tilegen.lab.records.records import Device, RunRecord
 

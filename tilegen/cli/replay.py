@@ -26,7 +26,7 @@ from tilegen.frontend.files import read_text
 from tilegen.ir.shown import size_words
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.engine import Engine
     from tilegen.lab.measure.compare import Comparison
     from tilegen.lab.measure.replay import Replayed
     from tilegen.lab.records.records import RunRecord
@@ -50,7 +50,7 @@ def replay_command(
 
     FILE is what `compare --json` wrote, or lines of records. The texts of kernel and schedules are those in it.
     """
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
     from tilegen.lab.measure.replay import choose, require_device
     from tilegen.lab.records.records import read_records, to_dict
 

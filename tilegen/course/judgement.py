@@ -17,7 +17,7 @@ from tilegen.lowering import lower
 from tilegen.proof import demand, prove
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.engine import Engine
 
 
 class UnmetDemand(TilegenError):
@@ -91,7 +91,7 @@ def _check_kernel(puzzle: Puzzle, scheduled: api.Scheduled) -> None:
 
 def _count_checks(scheduled: api.Scheduled, engine: Engine) -> int:
     """Runs the schedule beside the reference; on how many inputs it was right. Raises WrongResult."""
-    from tilegen.backends.devices import program
+    from tilegen.backends.devices.devices import program
     from tilegen.lab.checks.check import cases, check
     from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
 

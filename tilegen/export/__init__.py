@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from tilegen.backends import fatbin, nvrtc
-from tilegen.backends.architectures import require_instructions
-from tilegen.backends.launch_data import kernel_data, launch_data
-from tilegen.backends.nvrtc import Compiled
-from tilegen.backends.record import Record
+from tilegen.backends.calls.launch_data import kernel_data, launch_data
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.compiler import fatbin, nvrtc
+from tilegen.backends.compiler.architectures import require_instructions
+from tilegen.backends.compiler.nvrtc import Compiled
+from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.backends.text.lines import comment_lines
-from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import UsageError
 from tilegen.export.build_files import cmake_lists
 from tilegen.export.c_names import Interface, interface

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.backends.tensor_maps import DATA_TYPES
+from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text import STATIC_SHARED_LIMIT
 from tilegen.export.c_names import Interface, SizeWriter
 from tilegen.export.versions import Version

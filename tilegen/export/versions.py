@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
-from tilegen.backends.architectures import instructions_of
+from tilegen.backends.calls.text_versions import TextVersion, TextVersions
+from tilegen.backends.compiler.architectures import instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers
-from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.ir.affine import Affine
 from tilegen.ir.choices import negations
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree

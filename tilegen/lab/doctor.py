@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distributions, version
 from typing import Literal
 
-from tilegen.backends import fatbin, gpus, nvrtc, opencl, toolkit
-from tilegen.backends.memory import bytes_text
-from tilegen.backends.store import store
+from tilegen.backends.calls.memory import bytes_text
+from tilegen.backends.compiler import fatbin, nvrtc, toolkit
+from tilegen.backends.devices import opencl
+from tilegen.backends.system import gpus
+from tilegen.backends.system.store import store
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps, stock_names

@@ -55,11 +55,11 @@ class Studies:
             SourceError: an instruction of one's own cannot be assembled; where there is no assembler, the head says so.
             ProofError: the text would be unproved, and that was not allowed.
         """
-        from tilegen.backends.architectures import require_instructions
-        from tilegen.backends.assembled import title_with_remarks
-        from tilegen.backends.origins import emit_with_places
+        from tilegen.backends.calls.origins import emit_with_places
+        from tilegen.backends.calls.text_versions import require_whole_tiles
+        from tilegen.backends.compiler.architectures import require_instructions
+        from tilegen.backends.compiler.assembled import title_with_remarks
         from tilegen.backends.text import emit
-        from tilegen.backends.text_versions import require_whole_tiles
         from tilegen.lowering import lower_for_some_sizes
         from tilegen.proof import demand, prove
 
@@ -136,7 +136,7 @@ class Studies:
             UsageError: another kernel, or a size that it does not have.
             DeviceError: the device is not there, or fails.
         """
-        from tilegen.backends.devices import engine
+        from tilegen.backends.devices.devices import engine
         from tilegen.lab.measure.compare import ComparisonRun
         from tilegen.lab.predict.machine import machine_instead
 
@@ -172,7 +172,7 @@ class Studies:
         Raises:
             UsageError: the kernel has no such size. DeviceError: the device is not there, or fails.
         """
-        from tilegen.backends.devices import engine
+        from tilegen.backends.devices.devices import engine
         from tilegen.lab.measure.ladder import LadderRun
         from tilegen.lab.predict.machine import machine_instead
 

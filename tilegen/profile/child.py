@@ -78,8 +78,8 @@ def trees_of(task: Task, derivation: Derivation) -> list[Tree]:
 
 def _launch(tree: Tree, sizes: Mapping[str, int], derivation: Derivation, file: Path | None) -> int:
     """Launches the program of a tree once, under the profiler; the number of its launches."""
-    from tilegen.backends.cuda import CudaEngine
-    from tilegen.backends.devices import program
+    from tilegen.backends.devices.cuda import CudaEngine
+    from tilegen.backends.devices.devices import program
     from tilegen.lab.measure.timing import SEED, random_arrays
     from tilegen.profile.lines import EngineWithLines
 

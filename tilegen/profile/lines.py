@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilegen.backends import nvrtc
-from tilegen.backends.cuda import CudaEngine
-from tilegen.backends.origins import emit_with_places
+from tilegen.backends.calls.origins import emit_with_places
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.devices.cuda import CudaEngine
 from tilegen.lowering import Launch
 from tilegen.schedule import Derivation
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from tilegen.backends import nvrtc, sass, toolkit
-from tilegen.backends.architectures import compiled_architecture, instructions_of
-from tilegen.backends.origins import origins
+from tilegen.backends.calls.origins import origins
+from tilegen.backends.compiler import nvrtc, sass, toolkit
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit_lines
 from tilegen.errors import DeviceError, Source, Span
 from tilegen.lab.predict.explain import stages_by_line

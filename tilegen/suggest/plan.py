@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-from tilegen.backends.record import Record
-from tilegen.backends.text_versions import TextVersions
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.system.record import Record
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Equation
 from tilegen.lab.predict.explain import explain_tree

@@ -13,9 +13,9 @@ from tempfile import gettempdir
 from typing import Any
 
 from tilegen import api
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import InterpreterEngine, engine
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.devices.devices import InterpreterEngine, engine
 from tilegen.errors import DeviceError
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.tolerance import Tolerance, tolerance_of

@@ -8,8 +8,8 @@ from functools import lru_cache
 from time import perf_counter
 
 from tilegen import api
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine

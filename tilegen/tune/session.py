@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tilegen import api
-from tilegen.backends import cuda, gpus
+from tilegen.backends.devices import cuda
+from tilegen.backends.system import gpus
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.steps import Schedule, Setting
 from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes

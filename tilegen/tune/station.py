@@ -14,7 +14,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from tilegen.backends.store import BOUND, DEFAULT_BOUND, FOLDER, store
+from tilegen.backends.system.store import BOUND, DEFAULT_BOUND, FOLDER, store
 from tilegen.errors import DeviceError, UsageError
 from tilegen.installation import install_extra
 from tilegen.lab.records.records import Device

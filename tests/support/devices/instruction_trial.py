@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tilegen.backends.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
+from tilegen.backends.compiler.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.helpers import helpers
 from tilegen.ir.descriptors import ROWS

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 from tests.support.stock import cases, schedule_stock
-from tilegen.backends.nvrtc import DEFAULT_ARCH, compile_text
-from tilegen.backends.sass import KINDS, hot, sass_of
+from tilegen.backends.compiler.nvrtc import DEFAULT_ARCH, compile_text
+from tilegen.backends.compiler.sass import KINDS, hot, sass_of
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 

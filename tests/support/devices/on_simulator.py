@@ -120,7 +120,7 @@ def prepare(text, optimised):
 
 
 def _outcome(job, device, log):
-    from tilegen.backends.devices import engine, program
+    from tilegen.backends.devices.devices import engine, program
     from tilegen.errors import DeviceError, TilegenError
     from tilegen.interpreter import reference
 

@@ -98,7 +98,7 @@ def random_item(number, seed=5):
 def run(item):
     """Runs an item on the GPU; raises where a result is wrong."""
     from tests.support.generators.case import on_device
-    from tilegen.backends.devices import engine, program
+    from tilegen.backends.devices.devices import engine, program
     from tilegen.ir.tolerance import tolerance_of
     from tilegen.lab.checks.check import cases as trials
     from tilegen.lab.checks.check import check

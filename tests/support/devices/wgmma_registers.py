@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilegen.backends import sass
+from tilegen.backends.compiler import sass
 
 # More groups than any wait leaves under way.
 OLD = 9

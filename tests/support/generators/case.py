@@ -345,8 +345,8 @@ def _holds(sizes, launch):
 
 def on_device(case, engine):
     """Fails unless the device computes the reference, exactly."""
-    from tilegen.backends.arrays import empty
-    from tilegen.backends.devices import program
+    from tilegen.backends.calls.arrays import empty
+    from tilegen.backends.devices.devices import program
 
     compiled = program(case.scheduled.tree, engine, unproved=True)
     arrays = {scalar.name: case.arrays[scalar.name] for scalar in compiled.kernel.scalars}

@@ -13,8 +13,8 @@ import random
 import numpy as np
 
 import tilegen
-from tilegen.backends.arrays import NUMPY_NAME
-from tilegen.backends.devices import engine, program
+from tilegen.backends.calls.arrays import NUMPY_NAME
+from tilegen.backends.devices.devices import engine, program
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values

@@ -21,7 +21,7 @@ from tests.support.generators.recurrences import recurrence_kernel
 from tests.support.generators.suggestions import suggestion_case
 from tests.support.generators.tensors import tensor_case
 from tests.support.workers import run_jobs, within
-from tilegen.backends.opencl import unavailable_reason
+from tilegen.backends.devices.opencl import unavailable_reason
 
 CASE_SECONDS, JOB_SECONDS = 60, 600  # a case has an alarm; what does not even hear that is killed
 
@@ -64,7 +64,7 @@ def table(words):
 
 
 def _pocl():
-    from tilegen.backends.devices import engine
+    from tilegen.backends.devices.devices import engine
 
     return engine("cpu")
 

@@ -82,8 +82,8 @@ def one_case(pick, number: int, engine) -> str:
 
 def run_text(tree, engine, arrays, sizes, vector, wide):
     """The output; `vector` lets the program choose, otherwise the scalar version runs."""
-    from tilegen.backends.device_program import Program
-    from tilegen.backends.text_versions import TextVersion
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.calls.text_versions import TextVersion
 
     program = Program(tree, engine)
     loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     chosen = parser.parse_args()
-    from tilegen.backends.opencl import OpenclEngine
+    from tilegen.backends.devices.opencl import OpenclEngine
 
     engine = OpenclEngine()
     total: Counter[str] = Counter()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from tilegen.backends.architectures import features_of, instructions_of, needed_lines
-from tilegen.backends.instructions import device_function
-from tilegen.backends.tensor_maps import DATA_TYPES
+from tilegen.backends.compiler.architectures import features_of, instructions_of, needed_lines
+from tilegen.backends.compiler.instructions import device_function
+from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text.body import Body
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect

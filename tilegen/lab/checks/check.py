@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilegen import interpreter
-from tilegen.backends.arrays import GUARD_VALUE, NUMPY_NAME, Guarded, empty, guarded_array, shape_of
-from tilegen.backends.device_program import Program
+from tilegen.backends.calls.arrays import GUARD_VALUE, NUMPY_NAME, Guarded, empty, guarded_array, shape_of
+from tilegen.backends.calls.device_program import Program
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter.dtypes import to_values
 from tilegen.ir.in_place import memory_of

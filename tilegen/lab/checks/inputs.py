@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import empty, shape_of
-from tilegen.backends.scalars import stored_scalar
+from tilegen.backends.calls.arrays import empty, shape_of
+from tilegen.backends.calls.scalars import stored_scalar
 from tilegen.interpreter.dtypes import from_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Gather, Index, Kernel, Load, Op, Scalar, Tensor

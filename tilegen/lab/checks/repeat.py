@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import GUARD_BYTES, laid_out, shape_of
-from tilegen.backends.device_program import Program
+from tilegen.backends.calls.arrays import GUARD_BYTES, laid_out, shape_of
+from tilegen.backends.calls.device_program import Program
 from tilegen.errors import WrongResult
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Tensor, Tree
 from tilegen.ir.walk import stmts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from tilegen.backends.arrays import emptiness
-from tilegen.backends.devices import InterpreterEngine
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.arrays import emptiness
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import UsageError
 from tilegen.ir.affine import Div
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree

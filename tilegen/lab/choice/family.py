@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from tilegen.backends.architectures import HOPPER, compiled_architecture
+from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
 from tilegen.errors import UsageError
 from tilegen.ir.instructions import arch_number
 from tilegen.ir.nodes import Kernel, Tree

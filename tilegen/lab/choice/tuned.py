@@ -22,7 +22,7 @@ from tilegen.lab.records.records import RunRecord
 from tilegen.schedule import apply
 
 if TYPE_CHECKING:
-    from tilegen.backends.device_program import Program
+    from tilegen.backends.calls.device_program import Program
 
 # A record whose samples were taken in turns with others of the fastest says so in its notes.
 TOGETHER = "together"
@@ -215,7 +215,7 @@ class TunedKernel:
             UsageError: the file has no times of this kernel on this device, or no members of the family that serve all
                 sizes add up in one order, or `tuned` is given with `unscheduled`. DeviceError: the device is not there.
         """
-        from tilegen.backends.devices import engine
+        from tilegen.backends.devices.devices import engine
 
         if unscheduled and tuned is not None:
             raise UsageError("records of tuning are of schedules: give either these or unscheduled=True")
@@ -263,7 +263,7 @@ class SeveralPrograms:
         return self._chosen[key]
 
     def _sizes(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, int] | None:
-        from tilegen.backends.arrays import infer_sizes
+        from tilegen.backends.calls.arrays import infer_sizes
 
         kernel = self._kernel
         tensors = {tensor.name for tensor in kernel.tensors}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from tilegen.backends.arrays import shape_of
+from tilegen.backends.calls.arrays import shape_of
 from tilegen.ir.instructions import ROUNDINGS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
 from tilegen.ir.running import running_of

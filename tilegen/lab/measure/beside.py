@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import as_torch
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.arrays import as_torch
+from tilegen.backends.calls.engine import Engine
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.beside import LIBRARIES, OPERATORS, Beside, path
 from tilegen.ir.in_place import memory_of

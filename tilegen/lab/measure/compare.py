@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import program
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.devices.devices import program
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree

@@ -9,9 +9,10 @@ from statistics import median
 from threading import Event, Thread
 from typing import Any
 
-from tilegen.backends import gpus, nvrtc
-from tilegen.backends.engine import Engine
-from tilegen.backends.nvml import Reading, Sensors
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.system import gpus
+from tilegen.backends.system.nvml import Reading, Sensors
 from tilegen.errors import DeviceError
 from tilegen.lab.records.records import Conditions, Device, Readings
 

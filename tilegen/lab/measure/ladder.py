@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.backends.devices import InterpreterEngine, program
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.devices.devices import InterpreterEngine, program
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.shown import ShownAsTable, Table, size_words

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import empty, shape_of
-from tilegen.backends.device_program import Program
-from tilegen.backends.devices import InterpreterEngine
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.arrays import empty, shape_of
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import TilegenError, WrongResult
 from tilegen.ir.beside import Beside
 from tilegen.ir.nodes import Kernel

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
-from tilegen.backends.device_program import Program
-from tilegen.backends.engine import Engine
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import Engine
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.tolerance import tolerance_of

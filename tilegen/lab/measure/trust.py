@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import comb
 
-from tilegen.backends.nvml import POWER
+from tilegen.backends.system.nvml import POWER
 from tilegen.lab.records.records import Conditions
 
 KNOWN = 0.01  # a median is known when it lies within this share of its value

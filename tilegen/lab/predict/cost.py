@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 
-from tilegen.backends.devices import InterpreterEngine
-from tilegen.backends.engine import Engine
-from tilegen.backends.memory import ADDRESSABLE, bytes_text, check_free, free_bytes
+from tilegen.backends.calls.engine import Engine
+from tilegen.backends.calls.memory import ADDRESSABLE, bytes_text, check_free, free_bytes
+from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree

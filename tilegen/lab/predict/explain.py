@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import prod
 
-from tilegen.backends import nvrtc, sass, toolkit
-from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.record import Record
+from tilegen.backends.calls.text_versions import TextVersions
+from tilegen.backends.compiler import nvrtc, sass, toolkit
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
-from tilegen.backends.text_versions import TextVersions
 from tilegen.errors import DeviceError, LimitError, TilegenError
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.walk import gathers, loads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tilegen.backends import nvrtc, sass
+from tilegen.backends.compiler import nvrtc, sass
 from tilegen.ir.shown import ShownAsTable, Table, counted, size_words
 from tilegen.lab.counts import formula
 from tilegen.lab.counts.banks import Remedy

@@ -80,7 +80,7 @@ def machine_text(name: str) -> str:
 
 def machine_here() -> Machine:
     """The machine that the current GPU is; an H200 where there is none, or nothing is known of it."""
-    from tilegen.backends import gpus
+    from tilegen.backends.system import gpus
 
     return (None if gpus.missing() else machine_of_device(gpus.current_name())) or H200
 
@@ -155,7 +155,7 @@ def _machine_here() -> Machine:
     Raises:
         DeviceError: there is no GPU. UsageError: it is of no machine that is known.
     """
-    from tilegen.backends import gpus
+    from tilegen.backends.system import gpus
 
     if lacking := gpus.missing():
         raise DeviceError(f"auto is the GPU of this machine, and {lacking.reason}", notes=(_names_note(),))

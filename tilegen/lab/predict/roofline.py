@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from tilegen.backends.sass import Hot
+from tilegen.backends.compiler.sass import Hot
 from tilegen.ir.lanes import WARP
 from tilegen.lab.counts.addresses import LINE
 from tilegen.lab.counts.tensor_cores import tensor_seconds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tilegen.errors import DeviceError
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Engine
+    from tilegen.backends.calls.engine import Engine
 
 T = TypeVar("T")
 

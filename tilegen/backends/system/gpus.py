@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilegen.backends import folders
-from tilegen.backends.forks import note_use
+from tilegen.backends.system import folders
+from tilegen.backends.system.forks import note_use
 from tilegen.errors import first_line
 from tilegen.installation import install_extra, uninstall
 

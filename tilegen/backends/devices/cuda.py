@@ -13,18 +13,19 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from tilegen.backends import gpus, nvrtc
-from tilegen.backends.architectures import compiled_architecture, instructions_of, require_instructions
-from tilegen.backends.arrays import check_type, number_type
-from tilegen.backends.cuda_arrays import caller_of, read_facts, view_tensor
-from tilegen.backends.forks import require_kept
-from tilegen.backends.kernel_launch import KernelLaunch, blocks_at_once
+from tilegen.backends.calls.arrays import check_type, number_type
+from tilegen.backends.calls.kernel_launch import KernelLaunch, blocks_at_once
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
+from tilegen.backends.devices.cuda_arrays import caller_of, read_facts, view_tensor
+from tilegen.backends.system import gpus
+from tilegen.backends.system.forks import require_kept
 from tilegen.backends.text import STATIC_SHARED_LIMIT
 from tilegen.errors import ArgumentError, DeviceError
 from tilegen.ir.nodes import Tensor
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Caller, Launcher, Run
+    from tilegen.backends.calls.engine import Caller, Launcher, Run
     from tilegen.lowering import Launch
 
 

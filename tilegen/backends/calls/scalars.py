@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.backends.arrays import AS_BITS, NUMPY_NAME
+from tilegen.backends.calls.arrays import AS_BITS, NUMPY_NAME
 from tilegen.errors import ArgumentError
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import from_values, to_values

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from tilegen.backends.store import store
+from tilegen.backends.system.store import store
 from tilegen.frontend.data import FOLDERS, data_folder
 
 _STARTED = time()

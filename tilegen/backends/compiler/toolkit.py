@@ -6,7 +6,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from tilegen.backends import gpus
+from tilegen.backends.system import gpus
 
 
 def way_to_a_compiler() -> str:

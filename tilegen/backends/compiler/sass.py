@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilegen.backends import nvrtc, toolkit
+from tilegen.backends.compiler import nvrtc, toolkit
 from tilegen.errors import DeviceError
 
 # (kind, pattern of the opcode), the first that fits counts. HFMA2.MMA with two zeros is a way to clear a register.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.backends.record import Record
+from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilegen.backends.tensor_maps import DATA_TYPES
+from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text import STATIC_SHARED_LIMIT, parameters_of
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.ir.in_place import memory_of

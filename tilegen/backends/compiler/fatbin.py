@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tilegen.backends import toolkit
-from tilegen.backends.nvrtc import Compiled
+from tilegen.backends.compiler import toolkit
+from tilegen.backends.compiler.nvrtc import Compiled
 from tilegen.errors import DeviceError
 
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.backends import pocl
-from tilegen.backends.arrays import bits_of, span_of
-from tilegen.backends.forks import note_use, require_kept
-from tilegen.backends.host import HostArrays
+from tilegen.backends.calls.arrays import bits_of, span_of
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.devices import pocl
+from tilegen.backends.system.forks import note_use, require_kept
 from tilegen.errors import DeviceError, Source, Span, first_line
 from tilegen.installation import install
 
 if TYPE_CHECKING:
-    from tilegen.backends.engine import Launcher, Run
+    from tilegen.backends.calls.engine import Launcher, Run
     from tilegen.lowering import Launch
 
 # A simulator that checks every access is a platform too, and a thousand times slower: only by name.

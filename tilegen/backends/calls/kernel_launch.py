@@ -10,8 +10,8 @@ from struct import Struct
 from threading import Lock
 from typing import Any
 
-from tilegen.backends.engine import BoundMap, Run
-from tilegen.backends.tensor_maps import BYTES, encode, error_name, load_driver
+from tilegen.backends.calls.engine import BoundMap, Run
+from tilegen.backends.compiler.tensor_maps import BYTES, encode, error_name, load_driver
 from tilegen.errors import DeviceError
 from tilegen.ir.nodes import SHORT_FLOATS
 

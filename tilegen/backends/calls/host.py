@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tilegen.backends.arrays import AS_BITS, as_torch, bare, bits_of_torch, check_type, laid_out, number_type
-from tilegen.backends.engine import ALIGNMENT
-from tilegen.backends.memory import free_bytes
+from tilegen.backends.calls.arrays import AS_BITS, as_torch, bare, bits_of_torch, check_type, laid_out, number_type
+from tilegen.backends.calls.engine import ALIGNMENT
+from tilegen.backends.calls.memory import free_bytes
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import DTYPE_BYTES, Tensor
 

@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 
 from tilegen import interpreter
-from tilegen.backends import cuda, opencl
-from tilegen.backends.arrays import bits_of
-from tilegen.backends.device_program import Program
-from tilegen.backends.engine import Engine, Launcher, Run
-from tilegen.backends.host import HostArrays
-from tilegen.backends.record import Record
+from tilegen.backends.calls.arrays import bits_of
+from tilegen.backends.calls.device_program import Program
+from tilegen.backends.calls.engine import Engine, Launcher, Run
+from tilegen.backends.calls.host import HostArrays
+from tilegen.backends.devices import cuda, opencl
+from tilegen.backends.system.record import Record
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.ir.nodes import Buffer, Scalar, Tree
 from tilegen.lowering import Launch

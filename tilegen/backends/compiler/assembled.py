@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilegen.backends import nvrtc
-from tilegen.backends.architectures import instructions_of
-from tilegen.backends.instructions import device_function, output_first, parameter
+from tilegen.backends.compiler import nvrtc
+from tilegen.backends.compiler.architectures import instructions_of
+from tilegen.backends.compiler.instructions import device_function, output_first, parameter
 from tilegen.errors import DeviceError, SourceError
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.instructions import Instruction

@@ -19,8 +19,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilegen.backends import folders
-from tilegen.backends.memory import bytes_text
+from tilegen.backends.calls.memory import bytes_text
+from tilegen.backends.system import folders
 from tilegen.errors import LimitError
 
 if TYPE_CHECKING:

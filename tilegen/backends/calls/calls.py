@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
-from tilegen.backends.engine import Caller, Engine, Launcher
+from tilegen.backends.calls.engine import Caller, Engine, Launcher
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Scalar
 

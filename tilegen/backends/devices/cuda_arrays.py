@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
-from tilegen.backends.arrays import (
+from tilegen.backends.calls.arrays import (
     AS_BITS,
     NUMPY_NAME,
     bare,
@@ -17,7 +17,7 @@ from tilegen.backends.arrays import (
     other_type,
     strides_of,
 )
-from tilegen.backends.engine import ALIGNMENT, Caller
+from tilegen.backends.calls.engine import ALIGNMENT, Caller
 from tilegen.errors import ArgumentError
 from tilegen.ir.nodes import Tensor
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tilegen.backends import toolkit
-from tilegen.backends.record import record_of
+from tilegen.backends.compiler import toolkit
+from tilegen.backends.system.record import record_of
 from tilegen.errors import DeviceError, Source, Span, first_line
 
 DEFAULT_ARCH = "sm_90"

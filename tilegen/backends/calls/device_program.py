@@ -8,15 +8,15 @@ from math import prod
 from threading import Lock
 from typing import Any
 
-from tilegen.backends.arrays import check_sizes, find_pitch, has_no_output, infer_sizes, shape_of, span_of
-from tilegen.backends.calls import Form, Plan, Prepared
-from tilegen.backends.engine import ALIGNMENT, BoundMap, Caller, Engine, Launcher, Run
-from tilegen.backends.memory import allocate
-from tilegen.backends.record import Record
-from tilegen.backends.scalars import passed_scalar, stored_scalar
+from tilegen.backends.calls.arrays import check_sizes, find_pitch, has_no_output, infer_sizes, shape_of, span_of
+from tilegen.backends.calls.calls import Form, Plan, Prepared
+from tilegen.backends.calls.engine import ALIGNMENT, BoundMap, Caller, Engine, Launcher, Run
+from tilegen.backends.calls.memory import allocate
+from tilegen.backends.calls.scalars import passed_scalar, stored_scalar
+from tilegen.backends.calls.text_versions import TextVersion, TextVersions
+from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
-from tilegen.backends.text_versions import TextVersion, TextVersions
 from tilegen.errors import ArgumentError, did_you_mean, integers
 from tilegen.ir.defined import defines_all
 from tilegen.ir.in_place import memory_of

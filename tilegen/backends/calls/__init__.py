@@ -1,0 +1,1 @@
+"""A call of a program: its arguments, the version that serves them, its launches."""

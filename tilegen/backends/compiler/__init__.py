@@ -1,0 +1,1 @@
+"""From CUDA to machine code, without a GPU."""

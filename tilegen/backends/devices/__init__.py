@@ -1,0 +1,1 @@
+"""The devices that run programs: GPUs through cupy, the CPU through OpenCL."""

@@ -1,0 +1,1 @@
+"""What this machine has, and what is kept on it: GPUs, folders, stored programs, processes."""
