@@ -14,8 +14,8 @@ class WriteTypes(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, self.root)
         sys.dont_write_bytecode = True  # the package is copied into the wheel as it lies there
         from tilegen.frontend.stock import standard_steps
-        from tilegen.primitives._signature import stub
+        from tilegen.primitives.calling.signature import stub
 
-        path = Path("tilegen", "primitives", "_methods.pyi")
+        path = Path("tilegen", "primitives", "calling", "methods.pyi")
         Path(self.root, path).write_text(stub(standard_steps()), encoding="utf-8")
         build_data["artifacts"].append(path.as_posix())

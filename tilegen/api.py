@@ -27,8 +27,8 @@ from tilegen.ir.steps import Define, Family, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.choice.tuned import TunedKernel
 from tilegen.lab.studies import Studies
-from tilegen.primitives._composite import expand, names_in
-from tilegen.primitives._methods import Steps
+from tilegen.primitives.calling.composite import expand, names_in
+from tilegen.primitives.calling.methods import Steps
 
 if TYPE_CHECKING:
     from tilegen.backends.calls.device_program import Program

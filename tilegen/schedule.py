@@ -43,10 +43,10 @@ from tilegen.ir.walk import find_loop, leaves, loops, nodes
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
 from tilegen.primitives import Primitive
-from tilegen.primitives._call import Instructions, bind
-from tilegen.primitives._composite import expand, names_in
-from tilegen.primitives._tree import MissingLoop
+from tilegen.primitives.calling.call import Instructions, bind
+from tilegen.primitives.calling.composite import expand, names_in
 from tilegen.primitives.fuse import Fuse
+from tilegen.primitives.rewriting.tree import MissingLoop
 
 Judge = Callable[["Stage"], "Stage"]  # raises where it refuses
 

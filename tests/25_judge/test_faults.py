@@ -13,7 +13,7 @@ from tilegen.ir.nodes import Access, Condition, Load, Loop, Op, Stmt
 from tilegen.ir.walk import rewrite, stmts
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge
-from tilegen.primitives._call import bind
+from tilegen.primitives.calling.call import bind
 
 TEXT = """
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:

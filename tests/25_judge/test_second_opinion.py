@@ -15,7 +15,7 @@ from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge
-from tilegen.primitives._call import bind
+from tilegen.primitives.calling.call import bind
 
 CASES = int(os.environ.get("TILEGEN_CASES", "60"))
 # Refusals about memory and vectors have no counterpart in a sequential run.

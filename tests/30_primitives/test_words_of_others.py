@@ -5,7 +5,8 @@ import pytest
 import tilegen
 from tilegen.errors import SourceError
 from tilegen.frontend.stock import standard_steps
-from tilegen.primitives import _words, registry
+from tilegen.primitives import registry
+from tilegen.primitives.calling import words as _words
 
 KNOWN = [*registry(), *standard_steps()]
 WORDS = [word for words in (*_words._ELSEWHERE.values(), *_words._DERIVED.values()) for word in words.split()]

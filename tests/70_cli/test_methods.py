@@ -13,7 +13,7 @@ from tests.support.cover import each_stock_schedule
 from tilegen.errors import UsageError
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import registry
-from tilegen.primitives._signature import (
+from tilegen.primitives.calling.signature import (
     signature_of_primitive,
     stub,
 )
@@ -61,7 +61,7 @@ def test_a_type_checker_knows_the_steps(tmp_path) -> None:
     file, types = tmp_path / "mine.py", tmp_path / "_methods.pyi"
     file.write_text(USER)
     types.write_text(stub(standard_steps()))
-    module = ROOT / "tilegen/primitives/_methods.py"
+    module = ROOT / "tilegen/primitives/calling/methods.py"
     words = ["--strict", "--follow-imports=silent", "--cache-dir", str(ROOT / ".mypy_cache/steps")]
     for source in (module, module.with_suffix(".pyi")):
         words += ["--shadow-file", str(source), str(types)]

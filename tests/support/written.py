@@ -4,7 +4,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.written import tree_of
-from tilegen.primitives._call import bind
+from tilegen.primitives.calling.call import bind
 from tilegen.schedule import apply, expand
 
 

@@ -20,8 +20,8 @@ from tilegen.errors import UsageError, did_you_mean
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
 from tilegen.primitives import GROUPS, registry, words_in
-from tilegen.primitives._signature import documentation_of_composite, documentation_of_primitive
-from tilegen.primitives._words import called_elsewhere
+from tilegen.primitives.calling.signature import documentation_of_composite, documentation_of_primitive
+from tilegen.primitives.calling.words import called_elsewhere
 
 _WIDTH = 120
 

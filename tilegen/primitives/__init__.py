@@ -55,10 +55,10 @@ def words_in(group: Group) -> list[str]:
 
 @cache
 def registry() -> dict[str, type[Any]]:
-    """word -> class, for every module of this folder that does not start with an underscore."""
+    """word -> class, for every module of this folder; its rooms have what the words share."""
     found: dict[str, type[Any]] = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name.startswith("_"):
+        if module.ispkg:
             continue
         classes = vars(import_module(f"{__name__}.{module.name}"))
         name = module.name.title().replace("_", "")

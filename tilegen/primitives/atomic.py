@@ -10,9 +10,9 @@ from tilegen.ir.lists import MOST_TOGETHER, takes_together
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, LoopName, primitive
-from tilegen.primitives._names import Names
-from tilegen.primitives._terms import need_reduction
-from tilegen.primitives._tree import need_loop
+from tilegen.primitives.rewriting.names import Names
+from tilegen.primitives.rewriting.terms import need_reduction
+from tilegen.primitives.rewriting.tree import need_loop
 
 
 @primitive("arithmetic")

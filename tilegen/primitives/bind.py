@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_constant, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import change_loops, need_constant, need_loop, need_serial
 
 
 @primitive("execution")

@@ -11,7 +11,7 @@ from tilegen.errors import StepError
 from tilegen.ir.nodes import Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import loops, stmts
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_shared
+from tilegen.primitives.rewriting.tree import need_shared
 
 _name = attrgetter("name")
 

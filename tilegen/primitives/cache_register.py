@@ -10,13 +10,13 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Tree
 from tilegen.ir.walk import stmts
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._box import bounds_conditions, box_of
-from tilegen.primitives._layout import dimension_words
-from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._redirect import with_copies
-from tilegen.primitives._region import Region, new_buffer, region_of
-from tilegen.primitives._registers import copy_nest, load_and_store
-from tilegen.primitives._tree import need_buffer
+from tilegen.primitives.rewriting.box import bounds_conditions, box_of
+from tilegen.primitives.rewriting.layout import dimension_words
+from tilegen.primitives.rewriting.names import name_of_copy
+from tilegen.primitives.rewriting.redirect import with_copies
+from tilegen.primitives.rewriting.region import Region, new_buffer, region_of
+from tilegen.primitives.rewriting.registers import copy_nest, load_and_store
+from tilegen.primitives.rewriting.tree import need_buffer
 
 
 @primitive("memory")

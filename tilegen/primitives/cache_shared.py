@@ -10,14 +10,14 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import constant_extents, in_loops, loops
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._box import Box, bounds_conditions, box_of
-from tilegen.primitives._elements import element_copied
-from tilegen.primitives._layout import dimension_words, storage_order, words_with_panels
-from tilegen.primitives._names import name_of_copy
-from tilegen.primitives._panels import in_panels, place_in
-from tilegen.primitives._redirect import with_copies
-from tilegen.primitives._region import Point, Region, new_buffer, region_of
-from tilegen.primitives._tree import need_buffer
+from tilegen.primitives.rewriting.box import Box, bounds_conditions, box_of
+from tilegen.primitives.rewriting.elements import element_copied
+from tilegen.primitives.rewriting.layout import dimension_words, storage_order, words_with_panels
+from tilegen.primitives.rewriting.names import name_of_copy
+from tilegen.primitives.rewriting.panels import in_panels, place_in
+from tilegen.primitives.rewriting.redirect import with_copies
+from tilegen.primitives.rewriting.region import Point, Region, new_buffer, region_of
+from tilegen.primitives.rewriting.tree import need_buffer
 
 
 @primitive("memory")

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import loops, rewrite_indices, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import need_constant, need_fresh, need_loop, need_serial, rescope
+from tilegen.primitives.rewriting.tree import need_constant, need_fresh, need_loop, need_serial, rescope
 
 
 @primitive("loops")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_serial
 
 
 @primitive("execution")

@@ -9,7 +9,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import Buffer, Loop, Tree
 from tilegen.ir.walk import find_loop, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_serial
 
 
 @primitive("execution")

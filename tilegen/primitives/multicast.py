@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.nodes import BLOCK_KINDS, Node, Stmt, Tree
 from tilegen.ir.walk import stmts, writes
 from tilegen.primitives import BufferName, LoopName, primitive
-from tilegen.primitives._tree import need_buffer, need_loop
+from tilegen.primitives.rewriting.tree import need_buffer, need_loop
 
 
 @primitive("pipelining")

@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.steps import Dots
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import need_loop
+from tilegen.primitives.rewriting.tree import need_loop
 
 # A loop header with the place it came from: two loops of one name in two nests stay two loops.
 _Header = tuple[int, Loop]

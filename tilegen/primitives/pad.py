@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_shared
+from tilegen.primitives.rewriting.tree import need_shared
 
 
 @primitive("memory")

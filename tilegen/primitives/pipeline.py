@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import reads, stmts, writes
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_serial
 
 
 @primitive("pipelining")

@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.walk import find_loop, loops, rewrite, stmts, substitute
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
-from tilegen.primitives._tree import need_fresh, need_loop, rescope
+from tilegen.primitives.rewriting.tree import need_fresh, need_loop, rescope
 
 
 @primitive("loops")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import BLOCK_KINDS, Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_loop
+from tilegen.primitives.rewriting.tree import change_loops, need_loop
 
 
 @primitive("execution")

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Condition, Loop, Node, Tree
 from tilegen.ir.role import Role
 from tilegen.ir.walk import change_first_list, loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import add_guard, need_constant, need_fresh, need_loop, rescope
+from tilegen.primitives.rewriting.tree import add_guard, need_constant, need_fresh, need_loop, rescope
 
 
 @primitive("loops")

@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Equation, Loop, Range, Stmt, Tree
 from tilegen.ir.rounded import round_up_range, with_zeros
 from tilegen.ir.walk import loads, loops, rewrite, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import need_loop, need_serial
+from tilegen.primitives.rewriting.tree import need_loop, need_serial
 
 
 @primitive("arithmetic")

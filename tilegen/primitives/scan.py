@@ -11,9 +11,9 @@ from tilegen.ir.nodes import Equation, Load, Node, Range, Tree
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives._prefix import Prefix, prefix_of
-from tilegen.primitives._regroup import fresh_names, need_nest, regroup
-from tilegen.primitives._tree import need_fresh
+from tilegen.primitives.rewriting.prefix import Prefix, prefix_of
+from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup
+from tilegen.primitives.rewriting.tree import need_fresh
 
 
 @primitive("arithmetic")

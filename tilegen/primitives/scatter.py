@@ -10,8 +10,8 @@ from tilegen.ir.nodes import Loop, Node, Tree
 from tilegen.ir.scatter import pick_of
 from tilegen.ir.walk import find_loop, loop_names, rewrite_nodes, stmts, substitute
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._names import Names
-from tilegen.primitives._tree import need_loop, need_serial
+from tilegen.primitives.rewriting.names import Names
+from tilegen.primitives.rewriting.tree import need_loop, need_serial
 
 
 @primitive("loops")

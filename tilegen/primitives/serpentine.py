@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.walk import rewrite_nodes, substitute
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import need_constant, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import need_constant, need_loop, need_serial
 
 
 @primitive("execution")

@@ -12,7 +12,7 @@ from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
 from tilegen.ir.ranges import interval_of, simplify
 from tilegen.ir.walk import add_guard, constant_extents, rewrite, rewrite_indices, rewrite_nodes, stmts, substitute
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import need_loop, need_serial
+from tilegen.primitives.rewriting.tree import need_loop, need_serial
 
 _MET = Condition(Affine(), equal=True)
 

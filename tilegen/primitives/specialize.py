@@ -8,7 +8,7 @@ from tilegen.errors import StepError
 from tilegen.ir.budgets import FEWEST, MOST, UNIT
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._tree import change_loops, need_loop
+from tilegen.primitives.rewriting.tree import change_loops, need_loop
 
 
 @primitive("pipelining")

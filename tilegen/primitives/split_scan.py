@@ -9,10 +9,10 @@ from tilegen.ir.derived import Regrouped
 from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loop_names
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives._prefix import prefix_of
-from tilegen.primitives._regroup import fresh_names, need_nest, regroup
-from tilegen.primitives._tiles import Tiles
-from tilegen.primitives._tree import need_fresh
+from tilegen.primitives.rewriting.prefix import prefix_of
+from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup
+from tilegen.primitives.rewriting.tiles import Tiles
+from tilegen.primitives.rewriting.tree import need_fresh
 
 
 @primitive("arithmetic")

@@ -11,7 +11,7 @@ from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import Swizzle as Layout
 from tilegen.ir.swizzle import power_of_two
 from tilegen.primitives import BufferName, primitive
-from tilegen.primitives._tree import need_shared
+from tilegen.primitives.rewriting.tree import need_shared
 
 _BANKS = 128  # bytes of one word of each
 

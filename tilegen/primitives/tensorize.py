@@ -11,8 +11,8 @@ from tilegen.ir.matching import operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives._matrix import in_fragments, no_nest_error, operands_of, with_derived_fragments
-from tilegen.primitives._tree import need_constant, need_loop
+from tilegen.primitives.rewriting.matrix import in_fragments, no_nest_error, operands_of, with_derived_fragments
+from tilegen.primitives.rewriting.tree import need_constant, need_loop
 
 
 @primitive("execution")

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Condition, Loop, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import constant_extents, rewrite_indices, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives._tree import (
+from tilegen.primitives.rewriting.tree import (
     add_guard,
     change_loops,
     need_constant,

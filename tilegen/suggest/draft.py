@@ -12,7 +12,7 @@ from tilegen.frontend.parse import parse
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.nodes import Kernel, Loop, Tree
 from tilegen.ir.walk import find_loop, loops
-from tilegen.primitives._composite import expand, names_in
+from tilegen.primitives.calling.composite import expand, names_in
 from tilegen.schedule import Derivation, start
 
 _WIDTH = 116

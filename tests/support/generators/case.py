@@ -45,7 +45,7 @@ from tilegen.judge import judge
 from tilegen.lowering import distributed_tree, lower
 from tilegen.lowering.launch.program import Perform
 from tilegen.lowering.launch.timelines import Box
-from tilegen.primitives._call import bind
+from tilegen.primitives.calling.call import bind
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
 

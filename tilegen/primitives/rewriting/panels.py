@@ -12,7 +12,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.ranges import interval_of, simplify
-from tilegen.primitives._region import Point
+from tilegen.primitives.rewriting.region import Point
 
 
 def in_panels(copy: Buffer, width: int) -> Buffer:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilegen.ir.steps import Define
 from tilegen.primitives import registry
-from tilegen.primitives._call import fields_by_place
+from tilegen.primitives.calling.call import fields_by_place
 
 # The annotation of a field -> what Python gives for it.
 _TYPES: dict[str, Any] = {

@@ -7,8 +7,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import in_loops, rewrite_indices, substitute
-from tilegen.primitives._elements import element_copied
-from tilegen.primitives._region import Point, Region
+from tilegen.primitives.rewriting.elements import element_copied
+from tilegen.primitives.rewriting.region import Point, Region
 
 
 def load_and_store(

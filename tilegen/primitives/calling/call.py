@@ -10,7 +10,7 @@ from tilegen.errors import SourceError, did_you_mean
 from tilegen.ir.instructions import Instruction
 from tilegen.ir.steps import Argument, Dots, Items, Number, StepCall, Word
 from tilegen.primitives import Primitive, registry
-from tilegen.primitives._words import unknown_step
+from tilegen.primitives.calling.words import unknown_step
 
 
 def signature(word: str) -> str:

@@ -9,7 +9,7 @@ from tilegen.ir.derived import Regrouped
 from tilegen.ir.nodes import Buffer, Equation, Node, Tensor, Tree
 from tilegen.ir.walk import loop_names
 from tilegen.ir.written import nest_of
-from tilegen.primitives._names import Names
+from tilegen.primitives.rewriting.names import Names
 
 
 def fresh_names(tree: Tree, target: str, gone: Node) -> Names:

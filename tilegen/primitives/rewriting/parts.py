@@ -9,8 +9,8 @@ from tilegen.ir.derived import Split
 from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Range, Tensor, Tree
 from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import loop_names, substitute
-from tilegen.primitives._names import Names, word_of
-from tilegen.primitives._terms import Terms
+from tilegen.primitives.rewriting.names import Names, word_of
+from tilegen.primitives.rewriting.terms import Terms
 
 
 def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Kernel:

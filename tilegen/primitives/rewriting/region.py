@@ -9,7 +9,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
 from tilegen.ir.nodes import Buffer, Const, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import gathers, leaves, loads, loops, writes
-from tilegen.primitives._tree import need_loop
+from tilegen.primitives.rewriting.tree import need_loop
 
 Point = tuple[Affine, ...]
 

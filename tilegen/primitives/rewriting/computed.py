@@ -10,10 +10,10 @@ from tilegen.ir.derived import ComputedAt
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Range, Tree
 from tilegen.ir.walk import loop_names, rewrite, substitute
 from tilegen.ir.written import nest_of
-from tilegen.primitives._beyond import select_within
-from tilegen.primitives._box import Box, bounds_conditions
-from tilegen.primitives._names import Names, word_of
-from tilegen.primitives._region import Point
+from tilegen.primitives.rewriting.beyond import select_within
+from tilegen.primitives.rewriting.box import Box, bounds_conditions
+from tilegen.primitives.rewriting.names import Names, word_of
+from tilegen.primitives.rewriting.region import Point
 
 
 def plain_equation(tree: Tree, tensor: str, step: str) -> Equation:

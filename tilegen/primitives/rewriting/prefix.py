@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Condition, Equation, Kernel, Range, Tree
 from tilegen.ir.ranges import least_value
 from tilegen.ir.running import compared, depends_on
 from tilegen.ir.walk import substitute
-from tilegen.primitives._terms import need_reduction
+from tilegen.primitives.rewriting.terms import need_reduction
 
 _WAY = "a running sum is written y[i] = sum[k <= i](x[k]), with k < i, k >= i and k > i likewise"
 

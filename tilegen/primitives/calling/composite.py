@@ -11,7 +11,7 @@ from tilegen.ir.nodes import LOOP_KINDS, Tree
 from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Number, StepCall, Word
 from tilegen.ir.walk import loops
 from tilegen.primitives import registry
-from tilegen.primitives._words import fill_in, unknown_step
+from tilegen.primitives.calling.words import fill_in, unknown_step
 
 MOST_STEPS = 1000
 

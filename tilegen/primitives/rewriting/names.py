@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Tree
-from tilegen.primitives._tree import need_fresh
+from tilegen.primitives.rewriting.tree import need_fresh
 
 
 def word_of(name: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes, stmts
-from tilegen.primitives._region import Point, Region, is_meant, uses_in
-from tilegen.primitives._tree import change_loops
+from tilegen.primitives.rewriting.region import Point, Region, is_meant, uses_in
+from tilegen.primitives.rewriting.tree import change_loops
 
 
 def redirect(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tilegen.ir.affine import Affine, Atom, const, names_of_atom
 from tilegen.ir.nodes import Buffer, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import leaves
-from tilegen.primitives._region import Point, Region
+from tilegen.primitives.rewriting.region import Point, Region
 
 # A linear combination: atoms of indices by themselves, dimensions of a copy by their numbers.
 _Sum = dict[Atom | int, int]

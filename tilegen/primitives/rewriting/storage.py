@@ -10,9 +10,9 @@ from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access, Buffer, Const, Equation, Load, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes, stmts
 from tilegen.ir.written import nest_of
-from tilegen.primitives._beyond import beyond_of, select_within
-from tilegen.primitives._box import bounds_conditions
-from tilegen.primitives._computed import Computed, plain_equation, with_computed_equation
+from tilegen.primitives.rewriting.beyond import beyond_of, select_within
+from tilegen.primitives.rewriting.box import bounds_conditions
+from tilegen.primitives.rewriting.computed import Computed, plain_equation, with_computed_equation
 
 
 def compute_in_storage(tree: Tree, new: Buffer) -> Tree:

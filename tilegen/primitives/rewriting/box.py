@@ -9,7 +9,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Buffer, Condition
 from tilegen.ir.ranges import interval_of
-from tilegen.primitives._region import BufferUse, Point, Region
+from tilegen.primitives.rewriting.region import BufferUse, Point, Region
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Equation, Loop, Node, Stmt
 from tilegen.ir.walk import add_guard, in_loops, stmts, substitute
-from tilegen.primitives._terms import Terms
+from tilegen.primitives.rewriting.terms import Terms
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.initial import COMBINES
 from tilegen.ir.nodes import Condition, Equation, Load, Op, Range
 from tilegen.ir.walk import substitute
-from tilegen.primitives._names import Names
-from tilegen.primitives._prefix import Prefix
+from tilegen.primitives.rewriting.names import Names
+from tilegen.primitives.rewriting.prefix import Prefix
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 from tilegen.ir.steps import Define
 from tilegen.primitives import registry
-from tilegen.primitives._signature import (
+from tilegen.primitives.calling.signature import (
     documentation_of_composite,
     documentation_of_primitive,
     signature_of_composite,
     signature_of_primitive,
 )
-from tilegen.primitives._words import suggest_step
+from tilegen.primitives.calling.words import suggest_step
 
 
 class Steps:

@@ -1,0 +1,1 @@
+"""How steps change a tree: what several of them share."""
