@@ -17,7 +17,7 @@ from tests.support.reader.readback import difference
 from tests.support.simulator.grid import place_of_tile
 from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
-from tilegen.cli.explain_printing import rounds_line
+from tilegen.cli.looks.explain_printing import rounds_line
 from tilegen.errors import TilegenError
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product

@@ -10,7 +10,8 @@ from tilegen import load
 from tilegen.backends.calls import memory
 from tilegen.backends.calls.device_program import _scratch_maker
 from tilegen.backends.devices.devices import InterpreterEngine, program
-from tilegen.cli import printing, run
+from tilegen.cli import run
+from tilegen.cli.looks import printing
 from tilegen.errors import DeviceError, LimitError
 from tilegen.lab.predict.cost import (
     check_outlook,

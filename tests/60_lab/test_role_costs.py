@@ -2,7 +2,7 @@
 
 from tests.support.stock import schedule_stock
 from tests.support.written import ahead
-from tilegen.cli.explain_printing import role_lines
+from tilegen.cli.looks.explain_printing import role_lines
 from tilegen.lab.predict.explain import explain_tree
 
 N = 2**20

@@ -10,8 +10,8 @@ from tests.support.stock import instructions, schedule_stock
 from tests.support.tensor_core_kernels import PRODUCT, PRODUCT_F64, by_one_warp
 from tilegen.backends.compiler import sass, toolkit
 from tilegen.backends.text import emit
-from tilegen.cli import explain_printing
-from tilegen.cli.asm import mix_line
+from tilegen.cli.commands.asm import mix_line
+from tilegen.cli.looks import explain_printing
 from tilegen.ir.instructions import ARCHITECTURES
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.tensor_cores import TENSOR_CORES, operations_of

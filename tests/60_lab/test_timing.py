@@ -12,7 +12,7 @@ import pytest
 import tilegen
 from tilegen.backends.calls.host import HostArrays
 from tilegen.backends.devices.devices import engine, program
-from tilegen.cli import printing
+from tilegen.cli.looks import printing
 from tilegen.errors import WrongResult
 from tilegen.ir.tolerance import PLAIN
 from tilegen.lab.checks.agreement import Agreement

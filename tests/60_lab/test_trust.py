@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilegen.cli.trust import trust_lines
+from tilegen.cli.looks.trust import trust_lines
 from tilegen.lab.measure.trust import doubts_of_conditions, doubts_of_samples, is_known, median_error
 from tilegen.lab.records.records import Conditions, Readings
 

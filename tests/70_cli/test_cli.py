@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.cli import run
-from tilegen.cli.arguments import parse_list, parse_numbers, repeat_options
+from tilegen.cli.shell.arguments import parse_list, parse_numbers, repeat_options
 from tilegen.errors import UsageError
 
 BAD = """\

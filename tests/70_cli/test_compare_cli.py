@@ -12,7 +12,7 @@ from tests.support.cover import first
 from tilegen import api
 from tilegen.backends.devices import cuda, devices
 from tilegen.cli import run
-from tilegen.cli.interrupt import run_interruptibly
+from tilegen.cli.shell.interrupt import run_interruptibly
 from tilegen.lab.measure.timing import SEED
 from tilegen.lab.records.records import read_records
 
@@ -196,7 +196,7 @@ def test_ctrl_c_keeps_what_is_known_so_far(words, kept, tmp_path, request) -> No
 )
 def test_a_crash_is_told_with_what_went_on(end, told) -> None:
     work = f"with progress() as step:\n    step('check s', 0, 1)\n    {end}"
-    command = [sys.executable, "-c", f"import ctypes, os\nfrom tilegen.cli.printing import progress\n{work}"]
+    command = [sys.executable, "-c", f"import ctypes, os\nfrom tilegen.cli.looks.printing import progress\n{work}"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     assert ("error: a crash or a signal ended this during: check s\n" in said) == told
 

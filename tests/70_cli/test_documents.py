@@ -32,8 +32,8 @@ from tests.support.documents import (
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.devices import opencl
 from tilegen.cli import load_commands
-from tilegen.cli.arguments import parse_list, repeat_options
-from tilegen.cli.request import split_target
+from tilegen.cli.shell.arguments import parse_list, repeat_options
+from tilegen.cli.shell.request import split_target
 from tilegen.frontend.data import shipped_text
 from tilegen.frontend.stock import standard_steps
 from tilegen.primitives import GROUPS, registry, words_in

@@ -11,8 +11,8 @@ import tilegen
 from tests.support.cover import first
 from tilegen.api import stock_names
 from tilegen.cli import run
-from tilegen.cli.files import first_sentence
-from tilegen.cli.request import split_target
+from tilegen.cli.commands.files import first_sentence
+from tilegen.cli.shell.request import split_target
 
 OWN = "kernel own(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n\nschedule s for own(T=8):\n    blocks(i, T) -> b, t\n"
 FILES = stock_names()

@@ -11,7 +11,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Number, String, Token
 from pygments.util import ClassNotFound
 
-from tilegen.cli.lexer import TilegenLexer
+from tilegen.cli.looks.lexer import TilegenLexer
 
 ROOT = Path(__file__).parents[2]
 TEXTS = sorted([*ROOT.glob("schedules/*.tg"), *ROOT.glob("examples/*.tg")])

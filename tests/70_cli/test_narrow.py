@@ -6,7 +6,8 @@ import re
 import pytest
 from rich.table import Table
 
-from tilegen.cli import printing, run
+from tilegen.cli import run
+from tilegen.cli.looks import printing
 
 COMMANDS = {
     "compare gemm:naive,tiled --device cpu --size M=32 N=32 K=32": ["registers", "shared", "p20..p80", "PoCL"],

@@ -8,8 +8,8 @@ import pytest
 
 import tilegen
 from tilegen.cli import load_commands, run
-from tilegen.cli.help import _pages
-from tilegen.cli.pages import readable, sections, words
+from tilegen.cli.commands.help import _pages
+from tilegen.cli.looks.pages import readable, sections, words
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.stock import stock_instructions
 from tilegen.frontend.values import _FUNCTIONS

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tilegen.cli import run
-from tilegen.cli.arguments import parse_point, parse_points
+from tilegen.cli.shell.arguments import parse_point, parse_points
 from tilegen.errors import DeviceError, UsageError
 
 pytest.importorskip("matplotlib")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from tilegen.cli.interrupt import INTERRUPTED, closed_pipes_end_well
-from tilegen.cli.streams import checked_streams, open_closed
+from tilegen.cli.shell.interrupt import INTERRUPTED, closed_pipes_end_well
+from tilegen.cli.shell.streams import checked_streams, open_closed
 from tilegen.errors import DeviceError, TilegenError
 from tilegen.installation import install_extra
 
@@ -38,28 +40,12 @@ def run(arguments: list[str]) -> int:
 
 
 def load_commands() -> click.Group:
-    """The command `tilegen` with all of its commands."""
-    from tilegen.cli import (  # noqa: F401  (they add their commands)
-        asm,
-        cache,
-        check,
-        compare,
-        doctor,
-        explain,
-        export,
-        files,
-        help,
-        ladder,
-        learn,
-        plot,
-        profile,
-        prove,
-        replay,
-        report,
-        suggest,
-        tune,
-    )
-    from tilegen.cli.commands import tilegen
+    """The command `tilegen` with all of its commands: the folder is the registry."""
+    from tilegen.cli import commands
+    from tilegen.cli.commands.shared import tilegen
+
+    for module in iter_modules(commands.__path__):
+        import_module(f"{commands.__name__}.{module.name}")
 
     return tilegen
 
@@ -68,7 +54,7 @@ def _run(arguments: list[str]) -> int:
     try:
         import click
 
-        from tilegen.cli.arguments import repeat_options
+        from tilegen.cli.shell.arguments import repeat_options
 
         tilegen = load_commands()
     except ImportError as error:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli.printing import PLAIN, table
+from tilegen.cli.looks.printing import PLAIN, table
 from tilegen.lab.counts.formula import Formula
 from tilegen.lab.counts.roles import RoleLoop
 from tilegen.lab.counts.sites import Site

@@ -6,9 +6,9 @@ import click
 
 from tilegen.backends.calls.memory import bytes_text
 from tilegen.backends.system.store import store
-from tilegen.cli import printing
-from tilegen.cli.commands import tilegen
-from tilegen.cli.output import JSON, check_output
+from tilegen.cli.commands.shared import tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.output import JSON, check_output
 
 
 @tilegen.group("cache")

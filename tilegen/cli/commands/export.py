@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_list, parse_point
-from tilegen.cli.commands import FIX, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.request import Request
+from tilegen.cli.commands.shared import FIX, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_list, parse_point
+from tilegen.cli.shell.request import Request
 from tilegen.errors import UsageError
 
 

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 import click
 
 from tilegen import api
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_points, parse_settings
-from tilegen.cli.commands import FILE, KERNEL, MACHINE, SETTINGS, size_option, tilegen
-from tilegen.cli.files import write_new
-from tilegen.cli.request import Request, Selection
-from tilegen.cli.tune import parse_duration
+from tilegen.cli.commands.files import write_new
+from tilegen.cli.commands.shared import FILE, KERNEL, MACHINE, SETTINGS, size_option, tilegen
+from tilegen.cli.commands.tune import parse_duration
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_points, parse_settings
+from tilegen.cli.shell.request import Request, Selection
 
 
 @tilegen.command("suggest")

@@ -15,8 +15,8 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from click.shell_completion import add_completion_class as register
 
 from tilegen import api
-from tilegen.cli.arguments import SEVERAL, is_pair, repeat_options
-from tilegen.cli.request import split_target
+from tilegen.cli.shell.arguments import SEVERAL, is_pair, repeat_options
+from tilegen.cli.shell.request import split_target
 from tilegen.errors import TilegenError, visible
 from tilegen.ir.steps import Schedule
 

@@ -13,8 +13,8 @@ from math import prod
 from typing import TypeVar
 
 from tilegen import api
-from tilegen.cli.arguments import STANDARD_INPUT, is_fraction
-from tilegen.cli.streams import read_input
+from tilegen.cli.shell.arguments import STANDARD_INPUT, is_fraction
+from tilegen.cli.shell.streams import read_input
 from tilegen.errors import SourceError, TilegenError, UsageError, did_you_mean, join_errors
 from tilegen.frontend.files import read_file, shorten
 from tilegen.ir import nodes

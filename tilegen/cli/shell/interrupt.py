@@ -9,7 +9,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
 from typing import TypeVar
 
-from tilegen.cli.streams import discard
+from tilegen.cli.shell.streams import discard
 from tilegen.errors import visible
 
 T = TypeVar("T")

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from tilegen import api
-from tilegen.cli import completion, printing
-from tilegen.cli.commands import FILE, KERNEL, tilegen
-from tilegen.cli.output import JSON, check_output, write
-from tilegen.cli.request import Request, select, split_target
+from tilegen.cli.commands.shared import FILE, KERNEL, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell import completion
+from tilegen.cli.shell.output import JSON, check_output, write
+from tilegen.cli.shell.request import Request, select, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.data import shipped_text
 from tilegen.frontend.files import shorten

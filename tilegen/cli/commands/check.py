@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_point
-from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import exit_code, run_until_interrupted
-from tilegen.cli.records import environment_of, origin_of
-from tilegen.cli.request import Request
+from tilegen.cli.commands.shared import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_point
+from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
+from tilegen.cli.shell.records import environment_of, origin_of
+from tilegen.cli.shell.request import Request
 from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
 from tilegen.ir.nodes import Tree
 from tilegen.ir.shown import size_words

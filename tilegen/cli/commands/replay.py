@@ -12,15 +12,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tilegen.cli import printing
-from tilegen.cli.commands import DEVICE, UNPROVED, tilegen
-from tilegen.cli.compare import run_comparison
-from tilegen.cli.interrupt import exit_code
-from tilegen.cli.output import JSON, METADATA, RESULTS, check_output, write
-from tilegen.cli.records import attempt_of, records_of
-from tilegen.cli.request import Attempt
-from tilegen.cli.streams import read_input
-from tilegen.cli.trust import trust_lines
+from tilegen.cli.commands.compare import run_comparison
+from tilegen.cli.commands.shared import DEVICE, UNPROVED, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.looks.trust import trust_lines
+from tilegen.cli.shell.interrupt import exit_code
+from tilegen.cli.shell.output import JSON, METADATA, RESULTS, check_output, write
+from tilegen.cli.shell.records import attempt_of, records_of
+from tilegen.cli.shell.request import Attempt
+from tilegen.cli.shell.streams import read_input
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.frontend.files import read_text
 from tilegen.ir.shown import size_words

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tilegen.cli.records import schema_here
+from tilegen.cli.shell.records import schema_here
 from tilegen.errors import UsageError, visible
 from tilegen.frontend.files import read_text, shorten
 from tilegen.lab.records.values import parse_json

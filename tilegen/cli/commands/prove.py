@@ -12,11 +12,11 @@ from tilegen import api
 from tilegen.backends.calls.text_versions import TextVersions
 from tilegen.backends.compiler.assembled import assemble, unassembled_note
 from tilegen.backends.system.record import Record
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_point
-from tilegen.cli.commands import FIX, shared_arguments, size_option, tilegen
-from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request, join
+from tilegen.cli.commands.shared import FIX, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_point
+from tilegen.cli.shell.records import origin_of
+from tilegen.cli.shell.request import Request, join
 from tilegen.lowering import Launch
 from tilegen.proof import Obligation, Proof
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen.cli import explain_printing, printing
-from tilegen.cli.arguments import parse_point
-from tilegen.cli.commands import FIX, MACHINE, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import run_interruptibly
-from tilegen.cli.plot import check_plot, draw, plot_option
-from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request, select
+from tilegen.cli.commands.plot import check_plot, draw, plot_option
+from tilegen.cli.commands.shared import FIX, MACHINE, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import explain_printing, printing
+from tilegen.cli.shell.arguments import parse_point
+from tilegen.cli.shell.interrupt import run_interruptibly
+from tilegen.cli.shell.records import origin_of
+from tilegen.cli.shell.request import Request, select
 from tilegen.ir.steps import Setting
 from tilegen.schedule import Derivation
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilegen import api
-from tilegen.cli.request import Attempt, attempt
+from tilegen.cli.shell.request import Attempt, attempt
 from tilegen.version import __version__
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from textwrap import fill
 import click
 
 from tilegen.backends.compiler.instructions import device_function
-from tilegen.cli.commands import tilegen
-from tilegen.cli.completion import words_of
-from tilegen.cli.pages import readable, sections, words
-from tilegen.cli.printing import line_width
+from tilegen.cli.commands.shared import tilegen
+from tilegen.cli.looks.pages import readable, sections, words
+from tilegen.cli.looks.printing import line_width
+from tilegen.cli.shell.completion import words_of
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.frontend.stock import standard_steps, stock_instructions
 from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import printing
-from tilegen.cli.commands import tilegen
-from tilegen.cli.output import PICTURE, check_output, write
+from tilegen.cli.commands.shared import tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.output import PICTURE, check_output, write
 from tilegen.errors import UsageError
 from tilegen.frontend.files import read_text, shorten
 

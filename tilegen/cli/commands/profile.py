@@ -13,13 +13,14 @@ from rich.text import Text
 
 from tilegen.api import Scheduled
 from tilegen.backends.system import gpus
-from tilegen.cli import completion, printing
-from tilegen.cli.arguments import Finite
-from tilegen.cli.commands import shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import run_interruptibly
-from tilegen.cli.output import check_output
-from tilegen.cli.records import origin_of
-from tilegen.cli.request import Attempt, Request
+from tilegen.cli.commands.shared import shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell import completion
+from tilegen.cli.shell.arguments import Finite
+from tilegen.cli.shell.interrupt import run_interruptibly
+from tilegen.cli.shell.output import check_output
+from tilegen.cli.shell.records import origin_of
+from tilegen.cli.shell.request import Attempt, Request
 from tilegen.errors import DeviceError
 from tilegen.ir.shown import size_words
 

@@ -19,12 +19,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli.interrupt import crashes_are_told
-from tilegen.cli.narrow import parts_of
-from tilegen.cli.output import CODE, JSON, write
-from tilegen.cli.records import with_context
-from tilegen.cli.streams import styled
-from tilegen.cli.trust import trust_lines
+from tilegen.cli.looks.narrow import parts_of
+from tilegen.cli.looks.trust import trust_lines
+from tilegen.cli.shell.interrupt import crashes_are_told
+from tilegen.cli.shell.output import CODE, JSON, write
+from tilegen.cli.shell.records import with_context
+from tilegen.cli.shell.streams import styled
 from tilegen.errors import visible
 from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loops
@@ -159,7 +159,7 @@ def _coloured(text: str, language: str) -> str:
     from pygments.formatters import TerminalFormatter
     from pygments.lexers import get_lexer_by_name
 
-    from tilegen.cli.lexer import TilegenLexer
+    from tilegen.cli.looks.lexer import TilegenLexer
 
     lexer = TilegenLexer() if language == "tilegen" else get_lexer_by_name({"opencl": "c"}.get(language, language))
     lexer.stripnl, lexer.ensurenl = False, False  # the text as it is

@@ -9,14 +9,14 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tilegen.cli import explain_printing, printing
-from tilegen.cli.arguments import Finite
-from tilegen.cli.commands import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import exit_code, run_until_interrupted
-from tilegen.cli.plot import check_plot, draw, plot_option
-from tilegen.cli.records import environment_of, origin_of
-from tilegen.cli.request import Request
-from tilegen.cli.trust import trust_lines
+from tilegen.cli.commands.plot import check_plot, draw, plot_option
+from tilegen.cli.commands.shared import DEVICE, MACHINE_INSTEAD, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import explain_printing, printing
+from tilegen.cli.looks.trust import trust_lines
+from tilegen.cli.shell.arguments import Finite
+from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
+from tilegen.cli.shell.records import environment_of, origin_of
+from tilegen.cli.shell.request import Request
 
 if TYPE_CHECKING:
     from tilegen.lab.measure.ladder import Ladder

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from textwrap import wrap
 
-from tilegen.cli import printing
+from tilegen.cli.looks import printing
 from tilegen.frontend.data import data_folder
 
 _LINE = 100  # characters, where no terminal has fewer

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_point
-from tilegen.cli.commands import FIX, MACHINE, UNPROVED, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import run_interruptibly
-from tilegen.cli.output import PAGE, check_output, write
-from tilegen.cli.plot import read_measurements
-from tilegen.cli.request import Request
+from tilegen.cli.commands.plot import read_measurements
+from tilegen.cli.commands.shared import FIX, MACHINE, UNPROVED, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_point
+from tilegen.cli.shell.interrupt import run_interruptibly
+from tilegen.cli.shell.output import PAGE, check_output, write
+from tilegen.cli.shell.request import Request
 from tilegen.errors import UsageError
 from tilegen.schedule import Derivation
 

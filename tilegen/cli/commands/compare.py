@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilegen import api
-from tilegen.cli import printing
-from tilegen.cli.arguments import Finite, parse_point
-from tilegen.cli.commands import DEVICE, FIX, MACHINE_INSTEAD, UNPROVED, shared_arguments_of_files, size_option, tilegen
-from tilegen.cli.interrupt import exit_code, run_until_interrupted
-from tilegen.cli.plot import check_plot, draw, plot_option
-from tilegen.cli.records import attempt_of, comparison_json, records_of
-from tilegen.cli.request import Attempt, Request, select, suggested
+from tilegen.cli.commands.plot import check_plot, draw, plot_option
+from tilegen.cli.commands.shared import (
+    DEVICE,
+    FIX,
+    MACHINE_INSTEAD,
+    UNPROVED,
+    shared_arguments_of_files,
+    size_option,
+    tilegen,
+)
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import Finite, parse_point
+from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
+from tilegen.cli.shell.records import attempt_of, comparison_json, records_of
+from tilegen.cli.shell.request import Attempt, Request, select, suggested
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.ir.alike import find_difference
 from tilegen.ir.shown import size_words

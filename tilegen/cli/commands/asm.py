@@ -9,12 +9,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from tilegen.cli import printing
-from tilegen.cli.arguments import parse_point
-from tilegen.cli.commands import FIX, shared_arguments, size_option, tilegen
-from tilegen.cli.interrupt import run_interruptibly
-from tilegen.cli.records import origin_of
-from tilegen.cli.request import Request, join
+from tilegen.cli.commands.shared import FIX, shared_arguments, size_option, tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.arguments import parse_point
+from tilegen.cli.shell.interrupt import run_interruptibly
+from tilegen.cli.shell.records import origin_of
+from tilegen.cli.shell.request import Request, join
 
 if TYPE_CHECKING:
     from tilegen.backends.compiler.sass import Hot, Listing

@@ -9,9 +9,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli import printing
-from tilegen.cli.commands import tilegen
-from tilegen.cli.output import JSON, check_output
+from tilegen.cli.commands.shared import tilegen
+from tilegen.cli.looks import printing
+from tilegen.cli.shell.output import JSON, check_output
 from tilegen.errors import DeviceError
 from tilegen.version import __version__
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tilegen.cli.printing import PLAIN, prediction_note, table
+from tilegen.cli.looks.printing import PLAIN, prediction_note, table
 from tilegen.ir.shown import counted, size_words
 from tilegen.lab.counts.metric import rate, unit
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time

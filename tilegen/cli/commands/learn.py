@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import completion, pages, printing
-from tilegen.cli.commands import DEVICE, tilegen
-from tilegen.cli.output import check_output, write
-from tilegen.cli.request import Request, split_target
+from tilegen.cli.commands.shared import DEVICE, tilegen
+from tilegen.cli.looks import pages, printing
+from tilegen.cli.shell import completion
+from tilegen.cli.shell.output import check_output, write
+from tilegen.cli.shell.request import Request, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.files import shorten
 

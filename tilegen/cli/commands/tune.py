@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilegen.cli import completion, printing, tune_printing
-from tilegen.cli.arguments import Finite, parse_point
-from tilegen.cli.commands import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
-from tilegen.cli.interrupt import INTERRUPTED
-from tilegen.cli.output import check_output
-from tilegen.cli.records import with_context
-from tilegen.cli.request import Request, Selection, select, suggested
+from tilegen.cli.commands.shared import DEVICE, FIX, UNPROVED, shared_arguments_with_values, size_option, tilegen
+from tilegen.cli.looks import printing, tune_printing
+from tilegen.cli.shell import completion
+from tilegen.cli.shell.arguments import Finite, parse_point
+from tilegen.cli.shell.interrupt import INTERRUPTED
+from tilegen.cli.shell.output import check_output
+from tilegen.cli.shell.records import with_context
+from tilegen.cli.shell.request import Request, Selection, select, suggested
 from tilegen.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Between the shell and the commands: arguments, completion, interrupts, files that are written."""
