@@ -99,6 +99,26 @@ def test_imports_point_down() -> None:
     assert not climbing
 
 
+def room_of(module: str) -> str | None:
+    """The folder inside of a part that `module` lies in."""
+    words = module.split(".")
+    return ".".join(words[:3]) if len(words) > 2 and (PACKAGE / words[1] / words[2]).is_dir() else None
+
+
+def test_rooms_do_not_import_each_other_in_circles() -> None:
+    above: dict[str, set[str]] = {}
+    for path in FILES:
+        mine = room_of(name(path).removesuffix(".py").replace("/", "."))
+        found = {room for module, _ in imports(path) if (room := room_of(module))}
+        if mine:
+            above.setdefault(mine, set()).update(found - {mine})
+    rest = dict(above)
+    while low := [room for room, used in rest.items() if not used & rest.keys()]:
+        for room in low:
+            del rest[room]
+    assert not rest
+
+
 def test_plugins_are_imported_where_they_are_needed() -> None:
     early = []
     for path in FILES:

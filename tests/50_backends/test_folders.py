@@ -13,7 +13,7 @@ from tilegen.backends.devices import pocl
 from tilegen.backends.system import folders
 
 SCRIPT = """\
-from tilegen.backends import gpus
+from tilegen.backends.system import gpus
 gpus.driver_version = lambda: (99, 0)
 print(gpus.missing())
 """

@@ -167,7 +167,8 @@ import json, sys
 import numpy as np
 import tilegen
 from tilegen import schedule
-from tilegen.backends import text_versions, nvrtc
+from tilegen.backends.calls import text_versions
+from tilegen.backends.compiler import nvrtc
 
 called = []
 for module, name in ((schedule, "judge_tree"), (text_versions, "lower"), (text_versions, "prove"),

@@ -28,7 +28,7 @@ SIZES = {"M": 1024, "N": 1024, "K": 1024}
 
 
 def figures(name: str) -> dict:
-    return tomllib.loads((files("tilegen") / "lab" / "machines" / f"{name}.toml").read_text())
+    return tomllib.loads((files("tilegen") / "lab" / "predict" / "machines" / f"{name}.toml").read_text())
 
 
 def test_the_machines_are_those_of_the_manual() -> None:

@@ -62,7 +62,7 @@ def own_digest() -> str | None:
 
 
 def _own_files() -> Iterator[tuple[str, bytes]]:
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     for path in _modules():
         yield path.relative_to(package).as_posix(), path.read_bytes()
     for folder in ("grammar", *FOLDERS):
@@ -73,7 +73,7 @@ def _own_files() -> Iterator[tuple[str, bytes]]:
 
 def _modules() -> list[Path]:
     """With the files of functions that texts take."""
-    return sorted(each for each in Path(__file__).parents[1].rglob("*.*") if each.suffix in (".py", ".cuh", ".cl"))
+    return sorted(each for each in Path(__file__).parents[2].rglob("*.*") if each.suffix in (".py", ".cuh", ".cl"))
 
 
 def _digest(*words: object) -> str:
