@@ -179,8 +179,9 @@ def test_files_and_functions_stay_short() -> None:
     long = []
     for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]:
         limit = 150 if name(path).startswith("tilegen/primitives/") else 400
-        if (lines := len(path.read_text().splitlines())) > limit:
-            long += [f"{name(path)} has {lines} lines, {limit} are the limit: split it by idea"]
+        heads = [node.end_lineno or 0 for node in parsed(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        if (lines := len(path.read_text().splitlines()) - max(heads, default=0)) > limit:
+            long += [f"{name(path)} has {lines} lines behind its imports, {limit} are the limit: split it by idea"]
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef) and (lines := (node.end_lineno or 0) - node.lineno + 1) > 50:
                 long += [f"{name(path)}:{node.lineno}: {node.name} has {lines} lines, 50 are the limit"]
