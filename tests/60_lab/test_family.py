@@ -1,5 +1,7 @@
 """Families: what may serve a kernel, what the model of time chooses for which sizes, and what runs then."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,28 @@ def test_a_wave_more_takes_as_long_as_a_whole_one() -> None:
     times = {M: across.microseconds({"M": M, "N": 128 * 11, "K": 4096}) for M in (128 * 12, 128 * 12 + 1, 128 * 24)}
     assert times[128 * 12 + 1] == pytest.approx(times[128 * 24], rel=1e-3)
     assert times[128 * 24] > 1.5 * times[128 * 12]
+
+
+def test_a_choice_evaluates_formulas_and_does_nothing_else() -> None:
+    """New sizes cost some calls of functions for each member: no tree is walked, and nobody asks isl."""
+    chooser = tilegen.load("hgemm").kernel("hgemm").family("h100")
+    chooser.choose(M=4000, N=4000, K=4000)
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code) if event == "call" else None)
+    try:
+        chooser.choose(M=4008, N=4008, K=4008)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 40 * len(chooser.candidates)
+    assert {code.co_filename.rsplit("/")[-1] for code in calls} <= {
+        "family.py", "model.py", "parameter_facts.py", "<string>", "test_family.py",
+    }  # fmt: skip
+
+
+def test_sizes_may_be_called_as_words_of_python() -> None:
+    text = TEXT.replace("M", "lambda").replace("N >=", "min >=").replace("N", "min")
+    chooser = api.from_text(text).kernel().family("h100")
+    assert chooser.choose(**{"lambda": 7, "min": 4096}).name == "lanes"
 
 
 def test_times_of_tuning_take_part(tmp_path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, ne, sub
+from functools import cached_property
 
 from tilegen.errors import Span
 
-ARITHMETIC = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
-COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+ARITHMETIC = ("+", "-", "*", "//", "%")
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,36 @@ class Fact:
     def holds(self, values: Mapping[str, int | str]) -> bool:
         """True if it is so for these values of the parameters; a division by zero is never so."""
         try:
-            return bool(_evaluate(self.formula, values))
+            return bool(self._test(*(int(values[name]) for name in self._order)))
         except ZeroDivisionError:
             return False
+
+    @cached_property
+    def _order(self) -> tuple[str, ...]:
+        return tuple(sorted(self.names()))
+
+    @cached_property
+    def _test(self) -> Callable[..., int]:
+        names = ", ".join(f"n_{name}" for name in self._order)
+        found: Callable[..., int] = eval(f"lambda {names}: {python_of(self.formula)}")  # noqa: S307, printed by us
+        return found
 
     def names(self) -> set[str]:
         """The parameters that it speaks of."""
         return set(_names(self.formula))
 
 
-def _evaluate(formula: Formula, values: Mapping[str, int | str]) -> int:
+def python_of(formula: Formula) -> str:
+    """The formula as Python writes it, the parameter N as n_N."""
     match formula:
         case str():
-            return int(values[formula])
+            return f"n_{formula}"
         case int():
-            return formula
-        case Operation("and", (left, right)):
-            return _evaluate(left, values) and _evaluate(right, values)
-        case Operation("or", (left, right)):
-            return _evaluate(left, values) or _evaluate(right, values)
+            return str(formula)
         case Operation("not", (one,)):
-            return not _evaluate(one, values)
+            return f"(not {python_of(one)})"
         case Operation(operator, (left, right)):
-            found: int = {**ARITHMETIC, **COMPARISONS}[operator](_evaluate(left, values), _evaluate(right, values))
-            return found
+            return f"({python_of(left)} {operator} {python_of(right)})"
         case _:
             raise TypeError(formula)
 

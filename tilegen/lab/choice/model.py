@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 from tilegen.ir.affine import Affine, Div, Mod
@@ -23,7 +23,6 @@ from tilegen.lowering.launch.memory import bytes_of
 _FUNCTIONS = 8  # results of special functions that take as long as multiply-adds do of a lane, two operations each
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}
 _SERIAL = ("serial",)
-_TOGETHER = 4  # of what goes on at once, the slowest part counts most: the norm of the parts with this exponent
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,12 @@ class Parts:
     memory: float
 
     def microseconds(self, by: Coefficients) -> float:
-        """The time of the launch."""
-        together = (by.compute * self.compute, by.load * self.load, by.memory * self.memory, by.round_ * self.rounds)
-        slowest: float = sum(part**_TOGETHER for part in together) ** (1 / _TOGETHER)
-        return by.launch + by.wave * self.waves + by.store * self.store + slowest
+        """The time of the launch. Of what goes on at once, the slowest part counts most: fourth powers add up."""
+        compute, load = by.compute * self.compute, by.load * self.load
+        memory, rounds = by.memory * self.memory, by.round_ * self.rounds
+        together = compute * compute * compute * compute + load * load * load * load
+        together = together + memory * memory * memory * memory + rounds * rounds * rounds * rounds
+        return by.launch + by.wave * self.waves + by.store * self.store + sqrt(sqrt(together))
 
 
 PARTS = ("compute", "load", "memory", "store")  # those of `Parts` that are times
@@ -76,36 +77,36 @@ class Model:
     """The costs of a tree on a machine, at any sizes of its kernel."""
 
     def __init__(self, tree: Tree, machine: Machine) -> None:
-        names = tree.kernel.written_kernel.sizes
+        self._sizes = tree.kernel.written_kernel.sizes
+        names = ", ".join(f"n_{name}" for name in self._sizes)
         counts = ", ".join(f"({_text_of_launch(tree, node, machine)})" for node in tree.body)
-        self.formula = sha256(counts.encode()).hexdigest()[:12]  # the same for trees that cost the same at all sizes
-        self._machine = machine
+        self.counts = f"({counts},)"  # of each launch what `_parts` takes, as Python
+        self.formula = sha256(self.counts.encode()).hexdigest()[:12]  # the same for trees that cost the same
+        cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
+        self.figures = (machine.sms, cache, machine.copy * 1e6)  # then bytes a microsecond: of one of these, of memory
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
-            f"lambda {', '.join(names)}: ({counts},)", {"min": min, "max": max}
+            f"lambda {names}: {self.counts}", {"min": min, "max": max}
         )
 
     def parts(self, sizes: Mapping[str, int]) -> list[Parts]:
         """Of each launch, in order."""
-        return [self._parts(*counted) for counted in self._count(**sizes)]
+        return [self._parts(*counted) for counted in self._count(*(sizes[name] for name in self._sizes))]
 
     def microseconds(self, sizes: Mapping[str, int], by: Coefficients) -> float:
         """The time of all launches."""
-        return sum(part.microseconds(by) for part in self.parts(sizes))
+        total = 0.0
+        for part in self.parts(sizes):
+            total += part.microseconds(by)
+        return total
 
     def _parts(
         self, blocks: int, resident: int, rounds: float, compute: float, load: float, store: float, memory: float
     ) -> Parts:
-        sms, machine = self._machine.sms, self._machine
+        sms, cache, whole = self.figures
         most = -(-blocks // sms)  # blocks of the multiprocessor that has most
-        cache = (machine.second_level or 3 * machine.copy) / sms * 1e6  # bytes a microsecond, of one multiprocessor
         waves = -(-most // resident)
         return Parts(
-            waves,
-            waves * rounds,
-            most * compute * sms,
-            most * load / cache,
-            most * store / cache,
-            memory / (machine.copy * 1e6),
+            waves, waves * rounds, most * compute * sms, most * load / cache, most * store / cache, memory / whole
         )
 
 
@@ -116,46 +117,35 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     blocks = [loop for loop in around.values() if loop.kind in BLOCK_KINDS]
     threads = prod(loop.extent.evaluate({}) for loop in around.values() if loop.kind in THREAD_KINDS)
     buffers = {buffer.name: buffer for buffer in tree.buffers}
-    moved: dict[tuple[str, bool], list[str]] = {}
-    compute, rounds = ["0"], ["0"]
+    moved: dict[tuple[str, bool], list[tuple[float, str]]] = {}
+    compute, rounds = list[tuple[float, str]](), ["0"]
     for loops, stmt in every:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
-        compute.append(f"{_product(inner)}*{_microseconds(inner, stmt, machine)!r}")
+        compute.append(_product(inner, _microseconds(inner, stmt, machine)))
         waits, each = False, "1"
         for store, accesses in ((False, reads(stmt)), (True, writes(stmt))):
             for name, index in accesses:
                 if name in buffers and buffers[name].space == "global":
                     bytes_ = DTYPE_BYTES[buffers[name].dtype]
-                    single = _single(inner, buffers[name])
-                    moved.setdefault((name, store), []).append(f"{_product(_moving(inner, index))}*{bytes_}")
+                    moved.setdefault((name, store), []).append(_product(_moving(inner, index), bytes_))
                     waits |= not store
-                    each = each if store else single
+                    each = each if store else _single(inner, buffers[name])
         if waits:
             serial = [loop for loop in inner if loop.kind in _SERIAL]
             ahead = max([1, *(loop.stages - 1 for loop in inner)])
-            rounds.append(f"{_product(serial)}*{each}/{ahead}")
-    grid = _product(blocks)
-    sums = [
-        " + ".join(["0", *(text for (_, s), texts in moved.items() if s is store for text in texts)])
-        for store in (False, True)
-    ]
-    memory = [f"min({grid}*({' + '.join(texts)}), {_size(buffers[name])})" for (name, _), texts in moved.items()]
+            rounds.append(f"{_sum([_product(serial)])}*{each}/{ahead}")
+    grid = _sum([_product(blocks)])
+    loads, stores = ([term for (_, s), terms in moved.items() if s is way for term in terms] for way in (False, True))
+    memory = [f"min({grid}*({_sum(terms)}), {_size(buffers[name])})" for (name, _), terms in moved.items()]
     resident = _resident(tree, list(around.values()), threads, machine)
-    parts = (
-        grid,
-        str(resident),
-        f"max({', '.join(rounds)}, 0)",
-        " + ".join(compute),
-        *sums,
-        " + ".join(["0", *memory]),
-    )
-    return ", ".join(parts)
+    most = f"max({', '.join(dict.fromkeys(rounds))})" if len(rounds) > 1 else "0"
+    return ", ".join((grid, str(resident), most, _sum(compute), _sum(loads), _sum(stores), " + ".join(memory or ["0"])))
 
 
 def _single(loops: Sequence[Loop], buffer: Buffer) -> str:
     """How many accesses a vector takes: as many as it has elements where the rows of the buffer are not aligned."""
     width = next((loop.extent.const for loop in loops if loop.kind == "vector"), 1)
-    return f"(1 if ({text_of(buffer.shape[buffer.order[-1]])}) % {width} == 0 else {width})" if width > 1 else "1"
+    return f"(1 if ({_text_of(buffer.shape[buffer.order[-1]])}) % {width} == 0 else {width})" if width > 1 else "1"
 
 
 def _moving(loops: Sequence[Loop], index: Sequence[Affine]) -> list[Loop]:
@@ -190,24 +180,39 @@ def _resident(tree: Tree, loops: Sequence[Loop], threads: int, machine: Machine)
 
 
 def _size(buffer: Buffer) -> str:
-    return "*".join([str(DTYPE_BYTES[buffer.dtype]), *(f"({text_of(extent)})" for extent in buffer.shape)])
+    return _sum([_product_of(buffer.shape, DTYPE_BYTES[buffer.dtype])])
 
 
-def _product(loops: Sequence[Loop]) -> str:
-    return "*".join([f"({text_of(loop.extent)})" for loop in loops] or ["1"])
+def _product(loops: Sequence[Loop], times: float = 1) -> tuple[float, str]:
+    return _product_of([loop.extent for loop in loops], times)
 
 
-def text_of(value: Affine) -> str:
-    """The value as Python writes it."""
+def _product_of(factors: Sequence[Affine], times: float) -> tuple[float, str]:
+    """A number, and the product of what depends on sizes."""
+    text = "*".join(f"({_text_of(each)})" for each in factors if not each.is_const)
+    return prod((each.const for each in factors if each.is_const), start=times), text
+
+
+def _sum(products: Sequence[tuple[float, str]]) -> str:
+    """The sum, products that differ in their numbers alone as one."""
+    found: dict[str, float] = {}
+    for number, text in products:
+        found[text] = found.get(text, 0) + number
+    terms = ["*".join(filter(None, ("" if n == 1 and text else repr(n), text))) for text, n in found.items() if n]
+    return " + ".join(terms or ["0"])
+
+
+def _text_of(value: Affine) -> str:
+    """The value as Python writes it, the size N as n_N."""
     terms = [str(value.const)] if value.const or not value.terms else []
     for atom, times in value.terms:
         match atom:
             case str():
-                text = atom
+                text = f"n_{atom}"
             case Div(arg, by):
-                text = f"(({text_of(arg)})//{by})"
+                text = f"(({_text_of(arg)})//{by})"
             case Mod(arg, by):
-                text = f"(({text_of(arg)})%{by})"
+                text = f"(({_text_of(arg)})%{by})"
             case _:
                 raise TypeError(atom)
         terms.append(f"{times}*{text}" if times != 1 else text)
