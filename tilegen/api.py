@@ -26,6 +26,7 @@ from tilegen.ir.shown import counted
 from tilegen.ir.steps import Define, Family, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.choice.tuned import TunedKernel
+from tilegen.lab.predict.machine import Machine
 from tilegen.lab.studies import Studies
 from tilegen.primitives.calling.composite import expand, names_in
 from tilegen.primitives.calling.methods import Steps
@@ -265,6 +266,35 @@ class Kernel(TunedKernel):
 
         text = f"{self.file.kernel_alone(self.ir.name)}\n{suggest_for(self.ir, sizes, machine)}"
         return from_text(self._with_values(text), f"<suggestion for {self.ir.name}>", cache=self.file.cache)
+
+    def export(
+        self,
+        folder: str | Path,
+        archs: Sequence[str],
+        *,
+        machine: str | Machine | None = None,
+        name: str = "",
+        deterministic: bool = False,
+        unproved: bool = False,
+    ) -> tuple[str, ...]:
+        """Writes the members of this kernel's family with a launcher that chooses among them as `family` does.
+
+        Args:
+            machine, deterministic: as of `family`.
+            archs, name, unproved: as of `Scheduled.export`; members that not all of `archs` can run are left out.
+
+        Returns:
+            the names of the files.
+
+        Raises:
+            UsageError: the kernel has no family, or no member runs on all of `archs`. Else as there.
+        """
+        from tilegen.export import export_family
+
+        chooser = self.family(machine, deterministic=deterministic)
+        if chooser is None:
+            raise UsageError(f"kernel '{self.ir.name}' has no family: export one of its schedules")
+        return export_family(chooser, Path(folder), archs, name=name, unproved=unproved)
 
     def _with_values(self, text: str) -> str:
         given = ", ".join(f"{name} = {value}" for name, value in self.values.items())

@@ -101,7 +101,7 @@ def test_mistakes_are_told(
         [*VECTOR_ADD, "--arch", ",", "-o", f"{tmp_path}/out"],
         [*VECTOR_ADD, "--name", "int", "-o", f"{tmp_path}/out"],
         [*VECTOR_ADD, "--size", "Q=3", "-o", f"{tmp_path}/out"],
-        ["export", "gemm", "-o", f"{tmp_path}/out"],
+        ["export", "blur", "-o", f"{tmp_path}/out"],
         [
             "export",
             "hgemm",

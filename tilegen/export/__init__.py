@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from tilegen.backends.calls.launch_data import kernel_data, launch_data
 from tilegen.backends.calls.text_versions import TextVersions
@@ -18,6 +21,7 @@ from tilegen.backends.text.lines import comment_lines
 from tilegen.errors import UsageError
 from tilegen.export.build_files import cmake_lists
 from tilegen.export.c_names import Interface, interface
+from tilegen.export.family import family_launcher
 from tilegen.export.folder import check_folder, write_folder
 from tilegen.export.header import header
 from tilegen.export.launcher import launcher
@@ -25,6 +29,9 @@ from tilegen.export.launches import every_launch
 from tilegen.export.trial_program import trial_program
 from tilegen.export.versions import Fact, Version, versions
 from tilegen.ir.nodes import Condition
+from tilegen.ir.reserved_words import fresh
+from tilegen.ir.shown import counted
+from tilegen.lab.choice.family import Chooser, refusal, target_of
 from tilegen.proof import demand
 from tilegen.schedule import Derivation
 from tilegen.version import __version__
@@ -59,27 +66,130 @@ def export(
         ProofError: a version is unproved, and that was not allowed.
         LimitError: as `lower` does.
     """
-    archs = tuple(dict.fromkeys(archs))
-    if not archs:
-        raise UsageError("no architecture is given", notes=("--arch sm_80,sm_90 names two",))
+    archs = _given(archs)
     found = interface(scheduled.tree, name)
-    files = _file_names(found)
+    files = [*_file_names(found.name), f"{found.name}.json", f"{found.name}_test.cpp", "CMakeLists.txt"]
     check_folder(folder, files, f"{found.name}.json")
+    made = _made(scheduled, found, archs, command, unproved, progress)
+    data = {"command": command, "files": files, **made.data}
+    built = cmake_lists(found.name, made.title, {found.name: archs}, nvrtc.options())
+    _write(folder, files, found, made.title, sizes or {}, {**made.files, "CMakeLists.txt": built}, data)
+    return tuple(files)
+
+
+def export_family(
+    chooser: Chooser,
+    folder: Path,
+    archs: Sequence[str],
+    *,
+    name: str = "",
+    command: str = "",
+    sizes: Mapping[str, int] | None = None,
+    unproved: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> tuple[str, ...]:
+    """Writes the members of a family that all of `archs` can run, each as `export` does, and what chooses among them.
+
+    An architecture stands for its GPUs: a member that needs "sm_90a" is compiled for that where "sm_90" is given.
+
+    Raises:
+        UsageError: no member runs on all of `archs`. Else what `export` raises.
+    """
+    archs = _given(archs)
+    there = [c for c in chooser.candidates if not c.refused and not any(refusal(c.tree, arch) for arch in archs)]
+    if not there:
+        notes = tuple(dict.fromkeys(f"{c.name}: {c.refused or refusal(c.tree, archs[0])}" for c in chooser.candidates))
+        raise UsageError(f"no member of the family '{chooser.name}' is for {' and '.join(archs)}", notes=notes)
+    found, taken = interface(there[0].tree, name), set[str]()
+    members = {fresh("_".join([found.name, *re.findall(r"\w+", each.name)]), taken): each for each in there}
+    files = [f"{found.name}.cpp", found.header, *(file for member in members for file in _file_names(member))]
+    files += [f"{found.name}.json", f"{found.name}_test.cpp", "CMakeLists.txt"]
+    check_folder(folder, files, f"{found.name}.json")
+    made: dict[str, Made] = {}
+    targets = {}
+    for number, (member, each) in enumerate(members.items()):
+        targets[member] = [target_of(each.tree, arch) for arch in archs]
+
+        def of_member(what: str, done: int, total: int, number: int = number) -> None:
+            progress(f"member {number + 1} of {len(members)}: {what}", done, total)
+
+        core = each.scheduled().core
+        made[member] = _made(core, interface(core.tree, member), targets[member], command, unproved, of_member)
+    title = f"the family {chooser.name} of {chooser.kernel.name}, of {counted([*made], 'member')}\n{_by(command)}"
+    head = "\n".join(comment_lines(title))
+    choice = (
+        f"A version is a schedule; a launch takes that which a model of time of one {chooser.machine.name} chooses."
+    )
+    written: dict[str, str | bytes] = {
+        f"{found.name}.cpp": family_launcher(found, members, chooser, head),
+        found.header: header(found, head, choice),
+        "CMakeLists.txt": cmake_lists(found.name, title, targets, nvrtc.options()),
+    }
+    for each_made in made.values():
+        written |= each_made.files
+    shown = [{"name": members[member].name, "file": member, **made[member].data} for member in made]
+    _write(folder, files, found, title, sizes or {}, written, {"command": command, "files": files, "members": shown})
+    return tuple(files)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A schedule with its versions: texts and machine code by file, their title, and what the manifest has of it."""
+
+    files: Mapping[str, str | bytes]
+    title: str
+    data: Mapping[str, Any]
+
+
+def _made(
+    scheduled: Derivation, found: Interface, archs: Sequence[str], command: str, unproved: bool, progress: Progress
+) -> Made:
     texts = TextVersions(scheduled.tree, "cuda", Record())
     table = versions(scheduled.tree, texts)
     for version, arch in product(table, archs):
         require_instructions(version.launches, arch)
     nvrtc.require_compiler()
     fatbin.require_tool()
-    title = _title(scheduled, command, _prove(table, texts, unproved, progress, scheduled.kernel.name))
+    remarks = _prove(table, texts, unproved, progress, scheduled.kernel.name)
+    title = "\n".join(filter(None, [scheduled.title, _by(command), remarks]))
     text = emit(tuple(every_launch(table).values()), "cuda", title)
-    compiled = _compile(text, f"{found.name}.cu", archs, progress)
-    written = _contents(found, table, title, compiled, sizes or {}) | {
-        f"{found.name}.cu": text,
-        f"{found.name}.json": _manifest(scheduled, command, files, table, compiled),
+    name, head = found.name, "\n".join(comment_lines(title))
+    compiled = _compile(text, f"{name}.cu", archs, progress)
+    files: dict[str, str | bytes] = {
+        f"{name}.cu": text,
+        found.header: header(found, head),
+        f"{name}.cpp": launcher(found, table, head, archs),
+        f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
     }
-    write_folder(folder, {each: written[each] for each in files})
-    return tuple(files)
+    return Made(files, title, _manifest(scheduled, table, compiled))
+
+
+def _given(archs: Sequence[str]) -> tuple[str, ...]:
+    if not archs:
+        raise UsageError("no architecture is given", notes=("--arch sm_80,sm_90 names two",))
+    return tuple(dict.fromkeys(archs))
+
+
+def _by(command: str) -> str:
+    return f"exported by tilegen {__version__}" + (f": {command}" if command else "")
+
+
+def _write(
+    folder: Path,
+    files: Sequence[str],
+    found: Interface,
+    title: str,
+    sizes: Mapping[str, int],
+    written: Mapping[str, str | bytes],
+    data: Mapping[str, Any],
+) -> None:
+    name = found.name
+    every = {
+        **written,
+        f"{name}_test.cpp": trial_program(found, "\n".join(comment_lines(title)), sizes),
+        f"{name}.json": json.dumps({"tilegen": __version__, **data}, indent=2) + "\n",
+    }
+    write_folder(folder, {each: every[each] for each in files})
 
 
 def _compile(text: str, name: str, archs: Sequence[str], progress: Progress) -> list[Compiled]:
@@ -90,24 +200,8 @@ def _compile(text: str, name: str, archs: Sequence[str], progress: Progress) -> 
     return found
 
 
-def _file_names(found: Interface) -> list[str]:
-    text, *rest = (f"{found.name}.{word}" for word in ("cu", "cpp", "fatbin", "json"))
-    return [text, found.header, *rest, f"{found.name}_test.cpp", "CMakeLists.txt"]
-
-
-def _contents(
-    found: Interface, table: Sequence[Version], title: str, compiled: Sequence[Compiled], sizes: Mapping[str, int]
-) -> dict[str, str | bytes]:
-    head = "\n".join(comment_lines(title))
-    archs = [part.arch for part in compiled]
-    name = found.name
-    return {
-        found.header: header(found, head),
-        f"{name}.cpp": launcher(found, table, head, archs),
-        f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
-        f"{name}_test.cpp": trial_program(found, head, sizes),
-        "CMakeLists.txt": cmake_lists(name, title, archs, nvrtc.options()),
-    }
+def _file_names(name: str) -> list[str]:
+    return [f"{name}.cu", f"{name}_launch.h", f"{name}.cpp", f"{name}.fatbin"]
 
 
 def _prove(table: Sequence[Version], texts: TextVersions, unproved: bool, progress: Progress, kernel: str) -> str:
@@ -121,19 +215,9 @@ def _prove(table: Sequence[Version], texts: TextVersions, unproved: bool, progre
     return "\n".join(open_)
 
 
-def _title(scheduled: Derivation, command: str, remarks: str) -> str:
-    by = f"exported by tilegen {__version__}" + (f": {command}" if command else "")
-    return "\n".join(filter(None, [scheduled.title, by, remarks]))
-
-
-def _manifest(
-    scheduled: Derivation, command: str, files: Sequence[str], table: Sequence[Version], compiled: Sequence[Compiled]
-) -> str:
+def _manifest(scheduled: Derivation, table: Sequence[Version], compiled: Sequence[Compiled]) -> dict[str, Any]:
     launches = every_launch(table)
-    data = {
-        "tilegen": __version__,
-        "command": command,
-        "files": files,
+    return {
         "schedule": scheduled.name,
         "parameters": dict(scheduled.parameters),
         **kernel_data(scheduled.tree),
@@ -148,7 +232,6 @@ def _manifest(
         "launches": [launch_data(launch) for launch in launches.values()],
         "resources": {part.arch: {name: vars(r) for name, r in part.resources.items()} for part in compiled},
     }
-    return json.dumps(data, indent=2) + "\n"
 
 
 def _need_text(fact: Fact) -> str:

@@ -19,10 +19,11 @@ from tilegen.ir.steps import WHAT_A_NAME_IS, is_name
 # Names that the exported files declare beside the arguments, and macros of C's and POSIX's headers, which whoever
 # includes ours may have included before: these are `I`, and words of capitals.
 _OURS = """
-Arguments Array Int Sizes Span arguments blocks bytes call check check_arrays check_size check_sizes choose chosen
-describe error error_text fail fits given has_no_output is_aligned is_met kernel_count kernel_names kernels launch
-launch_version least load map_0 map_1 map_2 map_3 map_4 map_5 map_6 map_7 place_scratch product queue reference run
-shown size stream version version_count version_names workspace workspace_bytes
+Arguments Array Coefficients Int Seen Sizes Span Work arguments blocks bytes call check check_arrays check_size
+check_sizes choose chosen describe each error error_text fail fits floor_div floor_mod given has_no_output is_aligned
+is_met kernel_count kernel_names kernels launch launch_version least load member member_count member_names
+microseconds passed map_0 map_1 map_2 map_3 map_4 map_5 map_6 map_7 place_scratch product queue reference run serves
+shown size stream time_of version version_count version_names workspace workspace_bytes
 basename noreturn
 """
 _MACRO = re.compile(r"I|[A-Z][A-Z0-9_]+")

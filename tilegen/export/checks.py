@@ -14,15 +14,14 @@ WORKSPACE_ALIGNMENT = 256
 def check_parts(interface: Interface, write: SizeWriter) -> list[str]:
     """The functions that check sizes, and arrays."""
     spans = [f"        {_span(interface, tensor, write)}," for tensor in interface.tensors]
-    return [
-        fill(
-            "launcher.cuh",
-            "sizes",
-            empty=_emptiness(interface, write),
-            lines="\n".join(_size_lines(interface, write)),
-        ),
-        fill("launcher.cuh", "arrays", spans="\n".join(spans), alignment=f"{WORKSPACE_ALIGNMENT}u"),
-    ]
+    arrays = fill("launcher.cuh", "arrays", spans="\n".join(spans), alignment=f"{WORKSPACE_ALIGNMENT}u")
+    return [size_checks(interface, write), arrays]
+
+
+def size_checks(interface: Interface, write: SizeWriter) -> str:
+    """The functions that check sizes alone."""
+    lines = "\n".join(_size_lines(interface, write))
+    return fill("launcher.cuh", "sizes", empty=_emptiness(interface, write), lines=lines)
 
 
 def _size_lines(interface: Interface, write: SizeWriter) -> list[str]:

@@ -34,7 +34,7 @@ const char* {name}_error_text(void);
 // Loads the machine code, which the first launch does otherwise: call it before a capture in a CUDA graph.
 cudaError_t {name}_load(void);
 
-// The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right.
+{choice}
 // This is its number, from 0 on, or -1 where none is; the second function gives its name.
 int {name}_version({choosing});
 const char* {name}_version_name(int version);
@@ -50,8 +50,13 @@ cudaError_t {name}_launch_as(int version, {parameters});
 """
 
 
-def header(interface: Interface, title: str) -> str:
-    """The text of the header; `title` are the comments at its head."""
+CHOICE = (
+    "The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right."
+)
+
+
+def header(interface: Interface, title: str, choice: str = CHOICE) -> str:
+    """The text of the header; `title` are the comments at its head, `choice` says what a launch takes."""
     name = interface.name
     parameters = [*interface.parameters(), "void* workspace", "size_t workspace_bytes", "cudaStream_t stream"]
     sizes = [f"int64_t {interface.names[size]}" for size in interface.sizes]
@@ -63,6 +68,7 @@ def header(interface: Interface, title: str) -> str:
         parameters=", ".join(parameters),
         workspace="\n".join(_about_workspace(interface)),
         sizes=", ".join(sizes) or "void",
+        choice="\n".join(wrap_line(f"// {choice}")),
         choosing=", ".join([*arrays, *sizes]),
     )
     return wrap_code(text)

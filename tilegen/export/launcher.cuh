@@ -37,6 +37,8 @@ struct Arguments {
     // $arguments
 };
 
+// ==== errors
+
 // -- errors
 
 thread_local char error_text[1024] = "";
@@ -51,6 +53,8 @@ __attribute__((format(printf, 2, 3))) cudaError_t fail(cudaError_t error, const 
     return error;
 }
 
+// ==== product
+
 // -- sizes
 
 // A product of what is no less than `least` each. It stops at 2^63: what is so large is refused.
@@ -64,6 +68,8 @@ Int product(std::initializer_list<Int> factors, Int least = 0)
     }
     return total;
 }
+
+// ==== shown
 
 long long shown(Int value)
 {

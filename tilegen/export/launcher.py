@@ -42,6 +42,7 @@ def launcher(interface: Interface, table: Sequence[Version], title: str, archs: 
     body = functions + choice + "".join(checks)
     found = [
         _head(interface, title, maps),
+        *map(_fill, ("errors", "product", "shown")),
         *(_fill(word) for word in ("floor_div", "floor_mod") if f"{word}(" in body),
         _scratch(interface, write),
         choice,

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
 from tilegen.errors import UsageError
-from tilegen.ir.instructions import arch_number
+from tilegen.ir.instructions import Instruction, arch_number
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.shown import ShownAsTable, Table, size_words
@@ -91,7 +91,7 @@ class Chooser:
     ) -> None:
         """`values` are those of the kernel's constants, which facts may speak of, too."""
         self.name, self.kernel, self.candidates = name, kernel, tuple(candidates)
-        self.machine, self._values = machine, values
+        self.machine, self.values = machine, values
 
     def choose(self, **sizes: int) -> Candidate:
         """The candidate whose time is the least at these sizes, all of the kernel's.
@@ -99,7 +99,7 @@ class Chooser:
         Raises:
             UsageError: no member is for these sizes.
         """
-        known = {**self._values, **sizes}
+        known = {**self.values, **sizes}
         there = [each for each in self.candidates if each.serves(known)]
         if not there:
             notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
@@ -109,7 +109,7 @@ class Chooser:
 
     def explain(self, **sizes: int) -> Choice:
         """The choice with what has led to it. Raises what `choose` raises."""
-        known, chosen = {**self._values, **sizes}, self.choose(**sizes)
+        known, chosen = {**self.values, **sizes}, self.choose(**sizes)
         served = sorted(
             ((each, each.microseconds(sizes)) for each in self.candidates if each.serves(known)),
             key=lambda pair: pair[1],
@@ -130,7 +130,7 @@ class Chooser:
         whole = [some for order, some in orders.items() if order and any(not each.facts for each in some)]
         if not whole:
             raise UsageError(f"no members of '{self.name}' that serve all sizes add up in one order")
-        return Chooser(self.name, self.kernel, max(whole, key=len), self.machine, self._values)
+        return Chooser(self.name, self.kernel, max(whole, key=len), self.machine, self.values)
 
     def _reason(self, candidate: Candidate, sizes: Mapping[str, int]) -> str:
         return candidate.refused or next(f"not {fact.text}" for fact in candidate.facts if not fact.holds(sizes))
@@ -169,15 +169,23 @@ def _coefficients(value: Mapping[str, Any]) -> Coefficients:
     return Coefficients(**{word: each for word, each in value.items() if word != "formula"})
 
 
-def refusal(tree: Tree, machine: Machine) -> str:
-    """Why a machine cannot launch a tree; empty where it can."""
-    used = {loop.performed.instruction for loop in loops(tree.body) if loop.performed}
-    target = compiled_architecture(used, machine.arch)
-    for instruction in sorted(used, key=lambda each: each.name):
+def target_of(tree: Tree, arch: str) -> str:
+    """What a tree is compiled for, to run on GPUs of an architecture: "sm_90a" for "sm_90" where it needs that."""
+    return compiled_architecture(_instructions(tree), arch)
+
+
+def _instructions(tree: Tree) -> set[Instruction]:
+    return {loop.performed.instruction for loop in loops(tree.body) if loop.performed}
+
+
+def refusal(tree: Tree, arch: str) -> str:
+    """Why GPUs of an architecture cannot launch a tree; empty where they can."""
+    target = target_of(tree, arch)
+    for instruction in sorted(_instructions(tree), key=lambda each: each.name):
         if not instruction.runs_on(target):
             return f"{instruction.name} needs {instruction.needs}"
     in_bulk = tree.dependent or any(loop.kind == "bulk" for loop in loops(tree.body))
-    if in_bulk and arch_number(machine.arch) < arch_number(HOPPER):
+    if in_bulk and arch_number(arch) < arch_number(HOPPER):
         return f"bulk copies and dependent launches need {HOPPER}"
     return ""
 

@@ -124,7 +124,7 @@ class TunedKernel:
             made = partial(self.schedule, member.schedule, **given)
             by = known.get(name) or known.get(model.formula) or known.get("*") or Coefficients()
             whole = (name, member.schedule, given, member.facts, tree, model, by, made)
-            yield Candidate(*whole, refused=refusal(tree, machine))
+            yield Candidate(*whole, refused=refusal(tree, machine.arch))
 
     def _recorded(self, tuned: str | Path, machine: Machine) -> Iterator[Candidate]:
         """The fastest schedule at each of the sizes recorded on the machine's devices."""

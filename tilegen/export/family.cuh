@@ -1,0 +1,186 @@
+// The launcher of an exported family: family.py takes these parts, and fills in what begins with $.
+
+// ==== head
+
+// $title
+#include "$header"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+// $includes
+
+namespace {
+
+// Sizes are below 2^48: none of the expressions below leaves 128 bits.
+__extension__ typedef __int128 Int;
+
+struct Sizes {
+    // $sizes
+};
+
+// ==== choice
+
+// -- the choice of a member, as tilegen makes it for one $machine
+
+const int member_count = $count;
+const char* const member_names[member_count] = {
+    $names};
+
+// The quotient rounded down, and the remainder that goes with it; nothing is divided by 0.
+Int floor_div(Int value, Int by)
+{
+    if (by == 0)
+        throw 0;
+    return value / by - (value % by != 0 && (value < 0) != (by < 0));
+}
+
+[[maybe_unused]] Int floor_mod(Int value, Int by)
+{
+    return value - floor_div(value, by) * by;
+}
+
+// True if a member is for these sizes.
+bool serves(int member, [[maybe_unused]] const Sizes& size)
+{
+    try {
+        switch (member) {
+        // $facts
+        }
+        return true;
+    } catch (int) {
+        return false;
+    }
+}
+
+// By how much a member falls short of the figures of the machine, and microseconds of a launch, a wave, and a round.
+struct Coefficients {
+    double launch, wave, round, compute, load, memory, store;
+};
+
+// What a launch does: its blocks, and those that a multiprocessor holds at once; of a block how often it waits for
+// memory, microseconds of arithmetic if all multiprocessors shared it, and bytes; bytes of memory.
+struct Work {
+    Int blocks, resident;
+    double rounds, compute, load, store, memory;
+};
+
+// Microseconds of a launch. Of what goes on at once, the slowest part counts most.
+double time_of(const Work& work, const Coefficients& by)
+{
+    const Int most = floor_div(work.blocks + $sms - 1, $sms), waves = floor_div(most + work.resident - 1, work.resident);
+    const double compute = by.compute * (double(most) * work.compute * $sms);
+    const double load = by.load * (double(most) * work.load / $cache);
+    const double memory = by.memory * (work.memory / $memory);
+    const double rounds = by.round * (double(waves) * work.rounds);
+    double together = compute * compute * compute * compute + load * load * load * load;
+    together = together + memory * memory * memory * memory + rounds * rounds * rounds * rounds;
+    const double store = by.store * (double(most) * work.store / $cache);
+    return by.launch + by.wave * double(waves) + store + std::sqrt(std::sqrt(together));
+}
+
+double microseconds(int member, [[maybe_unused]] const Sizes& size)
+{
+    double total = 0.0;
+    switch (member) {
+    // $times
+    }
+    return total;
+}
+
+// The member that is predicted to be the fastest; -1 where none is for the sizes. Each thread keeps what it has chosen.
+int choose(const Sizes& size)
+{
+    struct Seen {
+        Sizes size;
+        int member;
+        bool is_there;
+    };
+    thread_local Seen table[64] = {};
+    unsigned place = 0;
+    // $place
+    Seen& seen = table[place % 64];
+    if (seen.is_there && $same)
+        return seen.member;
+    int member = -1;
+    double least = 0.0;
+    for (int each = 0; each < member_count; ++each)
+        if (serves(each, size)) {
+            const double time = microseconds(each, size);
+            if (member < 0 || time < least)
+                member = each, least = time;
+        }
+    seen = {size, member, true};
+    return member;
+}
+
+// ==== launch
+
+// The error of a member, with its sentence.
+cudaError_t passed(cudaError_t error, const char* text)
+{
+    return error == cudaSuccess ? error : fail(error, "%s", text);
+}
+
+}  // namespace
+
+// ==== api
+
+static cudaError_t call(int member, $parameters)
+{
+    const Sizes size = $s;
+    if (cudaError_t error = check_sizes(size))
+        return error;
+    if (has_no_output(size))
+        return cudaSuccess;
+    switch (member < 0 ? choose(size) : member) {
+    // $calls
+    }
+    if (member < 0)
+        return fail(cudaErrorInvalidValue, "no member of $name is for these sizes");
+    return fail(cudaErrorInvalidValue, "$name has no version %d; there are %d", member, member_count);
+}
+
+extern "C" cudaError_t $name_launch($parameters)
+{
+    return call(-1, $arguments);
+}
+
+extern "C" cudaError_t $name_launch_as(int version, $parameters)
+{
+    return call(version < 0 ? member_count : version, $arguments);
+}
+
+extern "C" size_t $name_workspace_bytes($sizes)
+{
+    const Sizes size = $s;
+    if (check_sizes(size) != cudaSuccess || has_no_output(size))
+        return 0;
+    switch (choose(size)) {
+    // $workspaces
+    }
+    return 0;
+}
+
+extern "C" int $name_version($choosing)
+{
+    const Sizes size = $s;
+    return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size) : -1;
+}
+
+extern "C" const char* $name_version_name(int version)
+{
+    return version >= 0 && version < member_count ? member_names[version] : "none";
+}
+
+extern "C" const char* $name_error_text(void)
+{
+    return error_text;
+}
+
+extern "C" cudaError_t $name_load(void)
+{
+    // $loads
+    return cudaSuccess;
+}
