@@ -140,3 +140,5 @@ def test_a_folder_has_all_members(tmp_path: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     assert run([*words[:1], "hgemm:fast", "--kernel", "hgemm", "--arch", "sm_75", "-o", str(out)]) == 2
     assert "no member of the family 'fast' is for sm_75" in capsys.readouterr().err
+    assert run([*words[:1], "gemm", "--arch", "hopper", "-o", str(out)]) == 2
+    assert "there is no architecture 'hopper'" in capsys.readouterr().err

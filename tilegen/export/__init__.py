@@ -31,7 +31,7 @@ from tilegen.export.versions import Fact, Version, versions
 from tilegen.ir.nodes import Condition
 from tilegen.ir.reserved_words import fresh
 from tilegen.ir.shown import counted
-from tilegen.lab.choice.family import Chooser, refusal, target_of
+from tilegen.lab.choice.family import Candidate, Chooser, refusal, target_of
 from tilegen.proof import demand
 from tilegen.schedule import Derivation
 from tilegen.version import __version__
@@ -96,10 +96,7 @@ def export_family(
         UsageError: no member runs on all of `archs`. Else what `export` raises.
     """
     archs = _given(archs)
-    there = [c for c in chooser.candidates if not c.refused and not any(refusal(c.tree, arch) for arch in archs)]
-    if not there:
-        notes = tuple(dict.fromkeys(f"{c.name}: {c.refused or refusal(c.tree, archs[0])}" for c in chooser.candidates))
-        raise UsageError(f"no member of the family '{chooser.name}' is for {' and '.join(archs)}", notes=notes)
+    there = _runnable(chooser, archs)
     found, taken = interface(there[0].tree, name), set[str]()
     members = {fresh("_".join([found.name, *re.findall(r"\w+", each.name)]), taken): each for each in there}
     files = [f"{found.name}.cpp", found.header, *(file for member in members for file in _file_names(member))]
@@ -117,9 +114,7 @@ def export_family(
         made[member] = _made(core, interface(core.tree, member), targets[member], command, unproved, of_member)
     title = f"the family {chooser.name} of {chooser.kernel.name}, of {counted([*made], 'member')}\n{_by(command)}"
     head = "\n".join(comment_lines(title))
-    choice = (
-        f"A version is a schedule; a launch takes that which a model of time of one {chooser.machine.name} chooses."
-    )
+    choice = f"A version is a schedule; a launch takes the fastest by a model of time of one {chooser.machine.name}."
     written: dict[str, str | bytes] = {
         f"{found.name}.cpp": family_launcher(found, members, chooser, head),
         found.header: header(found, head, choice),
@@ -130,6 +125,14 @@ def export_family(
     shown = [{"name": members[member].name, "file": member, **made[member].data} for member in made]
     _write(folder, files, found, title, sizes or {}, written, {"command": command, "files": files, "members": shown})
     return tuple(files)
+
+
+def _runnable(chooser: Chooser, archs: Sequence[str]) -> list[Candidate]:
+    there = [c for c in chooser.candidates if not c.refused and not any(refusal(c.tree, arch) for arch in archs)]
+    if not there:
+        notes = tuple(dict.fromkeys(f"{c.name}: {c.refused or refusal(c.tree, archs[0])}" for c in chooser.candidates))
+        raise UsageError(f"no member of the family '{chooser.name}' is for {' and '.join(archs)}", notes=notes)
+    return there
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,8 @@ def _made(
 def _given(archs: Sequence[str]) -> tuple[str, ...]:
     if not archs:
         raise UsageError("no architecture is given", notes=("--arch sm_80,sm_90 names two",))
+    for arch in archs:
+        require_instructions((), arch)
     return tuple(dict.fromkeys(archs))
 
 
