@@ -111,6 +111,12 @@ def test_simplify_takes_a_tile_apart():
     assert simplify(thread % 16, EXTENTS) == var("k")
 
 
+def test_of_two_remainders_the_finer_one_is_enough():
+    assert str(var("x") % 16 % 8) == "x%8"
+    assert str(var("x") % 12 % 8) == "(x%12)%8"
+    assert str((var("x") // 4) % 8 % 4) == "(x/4)%4"
+
+
 def test_text_puts_large_factors_first():
     assert str(var("t") + var("b") * 128 - 1) == "b*128 + t - 1"
     assert str((var("t") + 3) // 4 + var("u") % 8) == "(t + 3)/4 + u%8"

@@ -55,13 +55,12 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(64, 6)
 conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restrict__ Y, int C, int P, int F)
 {
-    const int n = blockIdx.z;                  // bind(n, block.z)
-    const int bf = blockIdx.y;                 // tile(f, TF) -> bf, tf; bind(bf, block.y)
-    const int bp = blockIdx.x;                 // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
-    const int wf = threadIdx.z;                // warp_tile(tf, FWARPS, 4) -> wf, cf, lf, vf; bind(wf, thread.z)
-    const int wp = threadIdx.y;                // warp_tile(tp, PWARPS, 8) -> wp, cp, lp, vp; bind(wp, thread.y)
-    const int lane = threadIdx.x;              // collapse(lf, lp) -> lane; bind(lane, thread.x)
-    const int tid = wf * 64 + wp * 32 + lane;
+    const int n = blockIdx.z;        // bind(n, block.z)
+    const int bf = blockIdx.y;       // tile(f, TF) -> bf, tf; bind(bf, block.y)
+    const int bp = blockIdx.x;       // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
+    const int wp = threadIdx.y;      // warp_tile(tp, PWARPS, 8) -> wp, cp, lp, vp; bind(wp, thread.y)
+    const int lane = threadIdx.x;    // collapse(lf, lp) -> lane; bind(lane, thread.x)
+    const int tid = wp * 32 + lane;
 
     // cache_shared(X, at=co, vector=4)
     __shared__ __align__(16) float X_shared[3][16][64];
@@ -142,10 +141,10 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             float K_shared_reg[2][4][4];
 
             const auto load_K_shared_reg = [&](int ci) {
+                // warp_tile(tf, FWARPS, 4) -> wf, cf, lf, vf
                 #pragma unroll
                 for (int cf = 0; cf < 4; ++cf)
-                    load_vector<float4>(K_shared_reg[ci % 2][cf],
-                        &K_shared[co % 3][ci][wf * 64 + cf * 16 + (lane / 8) * 4]);
+                    load_vector<float4>(K_shared_reg[ci % 2][cf], &K_shared[co % 3][ci][cf * 16 + (lane / 8) * 4]);
             };
 
             load_K_shared_reg(0);
@@ -180,9 +179,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             const auto load_K_shared_reg_partial = [&](int ci) {
                 #pragma unroll
                 for (int cf = 0; cf < 4; ++cf)
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + 3 < F)
-                        load_vector<float4>(K_shared_reg[ci % 2][cf],
-                            &K_shared[co % 3][ci][wf * 64 + cf * 16 + (lane / 8) * 4]);
+                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + 3 < F)
+                        load_vector<float4>(K_shared_reg[ci % 2][cf], &K_shared[co % 3][ci][cf * 16 + (lane / 8) * 4]);
             };
 
             load_K_shared_reg_partial(0);
@@ -224,11 +222,11 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P
-                        + bp * 64 + wp * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * 64
+                        + wp * 32 + (lane % 8) * 4],
                         Y_reg[cf][vf * 2]);
-                    store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P
-                        + bp * 64 + wp * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * 64
+                        + wp * 32 + (lane % 8) * 4],
                         Y_reg[cf][vf * 2 + 1]);
                 }
         } else {
@@ -236,14 +234,14 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
-                        store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P
-                            + bp * 64 + wp * 32 + (lane % 8) * 4],
+                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
+                        store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * 64
+                            + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2]);
 
-                    if (bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
-                        store_vector<float4>(&Y[(n * F + bf * 64 + wf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P
-                            + bp * 64 + wp * 32 + (lane % 8) * 4],
+                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
+                        store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * 64
+                            + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2 + 1]);
                 }
         }

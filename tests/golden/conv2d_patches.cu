@@ -95,21 +95,19 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __restrict__ K_global,
          int B, int C, int H, int W, int F)
 {
-    const int bn = blockIdx.z;                 // tile(n, TN) -> bn, wn; grid(bn, by, bx)
-    const int by = blockIdx.y;                 // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
-    // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
-    const int bx = blockIdx.x;
-    // tile_by_lanes(f, TF, LANES_F, OWN_F) -> bf, wf, lf, vf; threads(wf, w, lane)
-    const int wf = threadIdx.z;
-    const int w = threadIdx.y;                 // collapse(wn, wp) -> w
-    const int lane = threadIdx.x;              // collapse(lf, lp) -> lane
-    const int tid = wf * 128 + w * 32 + lane;
+    const int bn = blockIdx.z;      // tile(n, TN) -> bn, wn; grid(bn, by, bx)
+    const int by = blockIdx.y;      // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
+    const int bx = blockIdx.x;      // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
+    const int w = threadIdx.y;      // collapse(wn, wp) -> w; threads(wf, w, lane)
+    const int lane = threadIdx.x;   // collapse(lf, lp) -> lane
+    const int tid = w * 32 + lane;
 
     // cache_shared(X, at=co, vector=LOAD)
     __shared__ __align__(16) float X_shared[3][2][4][10][12];
     // cache_shared(K.global, at=co, vector=4)
     __shared__ __align__(16) float K_global_shared[3][36][64];
 
+    // tile_by_lanes(f, TF, LANES_F, OWN_F) -> bf, wf, lf, vf
     for (int bf = 0; bf < (F + 63) / 64; ++bf) {
         // cache_register(Y, at=bf, vector=STORE)
         float Y_reg[4][4][4] = {};
@@ -188,7 +186,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int s = 0; s < 3; ++s)
                             load_vector<float4>(K_global_shared_reg[r][s],
-                                &K_global_shared[co % 3][ci * 9 + r * 3 + s][wf * 64 + (lane / 2) * 4]);
+                                &K_global_shared[co % 3][ci * 9 + r * 3 + s][(lane / 2) * 4]);
                     }
 
                     #pragma unroll
@@ -216,13 +214,13 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
 
                     if (co * 4 + ci < C) {
                         float K_global_shared_reg[3][3][4];
-                        if (bn * 2 + w / 2 < B && bf * 64 + wf * 64 + (lane / 2) * 4 + 3 < F)
+                        if (bn * 2 + w / 2 < B && bf * 64 + (lane / 2) * 4 + 3 < F)
                             #pragma unroll
                             for (int r = 0; r < 3; ++r)
                                 #pragma unroll
                                 for (int s = 0; s < 3; ++s)
                                     load_vector<float4>(K_global_shared_reg[r][s],
-                                        &K_global_shared[co % 3][ci * 9 + r * 3 + s][wf * 64 + (lane / 2) * 4]);
+                                        &K_global_shared[co % 3][ci * 9 + r * 3 + s][(lane / 2) * 4]);
 
                         #pragma unroll
                         for (int r = 0; r < 3; ++r)
@@ -250,8 +248,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 for (int vy = 0; vy < 4; ++vy)
                     #pragma unroll
                     for (int vf = 0; vf < 4; ++vf)
-                        store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + wf * 64 + (lane / 2) * 4 + vf) * H
-                            + by * 8 + (w % 2) * 4 + vy)
+                        store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + (lane / 2) * 4 + vf) * H + by * 8
+                            + (w % 2) * 4 + vy)
                             * W
                             + bx * 8 + (lane % 2) * 4],
                             Y_reg[vy][vf]);
@@ -261,10 +259,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     if (by * 8 + (w % 2) * 4 + vy < H)
                         #pragma unroll
                         for (int vf = 0; vf < 4; ++vf)
-                            if (bf * 64 + wf * 64 + (lane / 2) * 4 + vf < F)
-                                store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + wf * 64 + (lane / 2) * 4
-                                    + vf)
-                                    * H
+                            if (bf * 64 + (lane / 2) * 4 + vf < F)
+                                store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + (lane / 2) * 4 + vf) * H
                                     + by * 8 + (w % 2) * 4 + vy)
                                     * W
                                     + bx * 8 + (lane % 2) * 4],

@@ -441,7 +441,7 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
             store_vector<float4>(&Y[(((yb * 2 + (yb * 30 + yt) / 49) * F + Y_f) * 28 + ((yb * 30 + yt) % 49 / 7) * 4
                 + iy)
                 * 28
-                + (((yb * 30 + yt) % 49) % 7) * 4],
+                + ((yb * 2 + yt) % 7) * 4],
                 Y_reg);
         }
     }

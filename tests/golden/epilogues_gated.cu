@@ -416,7 +416,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     // rename(i64, of=Cf) -> s64
                     // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
                     stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                         &Cf[wi][fj * 8]);
                 }
             }

@@ -308,8 +308,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                 // rename(i64, of=Yf) -> s64
                 // tensorize(s64, s16, by=stmatrix_c_warpgroup_{IN})
                 stmatrix_c_warpgroup_f16(&Ys[wi][(lane / 32) * 2
-                    + lane % 16
-                        / 8][(lane % 16) % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((((lane % 16) % 8) & 7) << 3)],
+                    + lane % 16 / 8][lane % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                     &Yf[ff * 8]);
             }
 

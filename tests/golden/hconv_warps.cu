@@ -173,9 +173,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(Xf[fi],
                             &Xs[q % 3][wi][fi * 2
-                                + lane % 16
-                                    / 8][(lane % 16) % 8][(fk * 16
-                                        + (lane / 16) * 8) ^ ((((lane % 16) % 8) & 7) << 3)]);
+                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     // cache_register(Ks, at=fk) -> Kf
                     __align__(4) __half Kf[2][2][4];
@@ -183,7 +181,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     for (int fj = 0; fj < 2; ++fj)
                         ldmatrix_b_f16(Kf[fj][0],
                             &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
-                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ (((lane % 8) & 7) << 3)]);
+                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
@@ -201,16 +199,14 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(Xf[fi],
                             &Xs[q % 3][wi][fi * 2
-                                + lane % 16
-                                    / 8][(lane % 16) % 8][(fk * 16
-                                        + (lane / 16) * 8) ^ ((((lane % 16) % 8) & 7) << 3)]);
+                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     __align__(4) __half Kf[2][2][4];
                     #pragma unroll
                     for (int fj = 0; fj < 2; ++fj)
                         ldmatrix_b_f16(Kf[fj][0],
                             &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
-                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ (((lane % 8) & 7) << 3)]);
+                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
                     if (bn * 2 + wi < B)
                         #pragma unroll

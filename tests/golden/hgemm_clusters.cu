@@ -321,7 +321,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                     // rename(i64, of=Cf) -> s64
                     // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
                     stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
-                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ (((lane % 16) & 7) << 3)],
+                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                         &Cf[hj * 32 + fj * 8]);
                 }
 

@@ -154,9 +154,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
             ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
 

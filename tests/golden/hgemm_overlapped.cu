@@ -167,9 +167,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_bf16(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
             ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
         }
     };
 
@@ -182,7 +182,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
-                &Bs[slot][fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
+                &Bs[slot][fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
     };
 
     load_Bf(0, 0);

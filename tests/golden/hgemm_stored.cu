@@ -218,9 +218,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
             ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ (((lane % 16) & 7) << 2)]);
+                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
 
@@ -234,7 +234,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_tf32(Bf[fk % 2][fj][0],
                 &Bs[slot][wj * 64 + fj * 16 + (lane / 16) * 8
-                    + lane % 8][(fk * 8 + ((lane / 8) % 2) * 4) ^ (((lane % 8) & 7) << 2)]);
+                    + lane % 8][(fk * 8 + ((lane / 8) % 2) * 4) ^ ((lane & 7) << 2)]);
     };
 
     load_Bf(0, 0);

@@ -114,14 +114,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
                 ldmatrix_a_bf16(Af[fi],
-                    &As[wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                    &As[wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
             // cache_register(Bs, at=fk) -> Bf
             __align__(4) __nv_bfloat16 Bf[4][2][4];
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 ldmatrix_b_trans_bf16(Bf[fj][0],
-                    &Bs[fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3))]);
+                    &Bs[fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
 
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)

@@ -269,8 +269,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                             Bf[fk][kk_high * 2 + j64_high] =
                                 Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + kk_high * 4
                                     + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                                        + (((lane / 4) % 8) % 4) * 2
-                                        + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
+                                        + ((lane / 4) % 4) * 2 + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
                 hold<128>(&Cf[0]);
                 hold<16>(&Bf[0][0]);
@@ -290,7 +289,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             }
 
             if (bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                + (((lane / 4) % 8) % 4) * 2 + 1 < N) {
+                + ((lane / 4) % 4) * 2 + 1 < N) {
                 if (bi * 256 + 255 < M) {
                     // rename(ti, of=Cf) -> si
                     #pragma unroll
@@ -302,7 +301,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                             C_vec.y = Cf[si_high * 4 + si_low + 2];
                             *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
                                 + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
-                                + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2]) =
+                                + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) =
                                 C_vec;
                         }
                 } else {
@@ -316,7 +315,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
                                 *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
                                     + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
-                                    + ((lane / 32) % 2) * 8 + (((lane / 4) % 8) % 4) * 2]) =
+                                    + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) =
                                     C_vec;
                             }
                 }

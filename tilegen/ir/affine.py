@@ -119,6 +119,8 @@ class Affine(_Sum):
         match rest:
             case Affine(((Mod(_, inner), 1),), 0) if inner <= by:
                 return rest
+            case Affine(((Mod(arg, inner), 1),), 0) if inner % by == 0:
+                return arg % by
             case _:
                 return Affine(((Mod(rest, by), 1),))
 

@@ -51,6 +51,7 @@ from tilegen.lowering.threads.distribute import (
     block_of,
     deal_vector_loops,
     distribute,
+    without_single,
     write_thread_loops,
 )
 from tilegen.lowering.threads.fragments import deal, without_instructions
@@ -102,7 +103,7 @@ def lower(
         tree = replace(tree, body=tuple(dealt))
     tree, whole_starts = deal(align_described(without_idle_producers(tree)))
     tree, pipes = write_out_pipelines(narrow(without_dead(tree)))
-    tree = split_peeled(tree)
+    tree = split_peeled(without_single(tree))
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
     found = choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)

@@ -163,7 +163,7 @@ class Writer:
         span, around = swizzle.span, swizzle.rows * swizzle.count
         high = Affine(tuple((a, f) for a, f in column.terms if f % span == 0), column.const // span * span)
         low = column - high
-        row = Affine(tuple((a, f) for a, f in row.terms if f % around), row.const % around)
+        row = _without_multiples(row, around)
         if row.is_const and (low.is_const or swizzle.column(row.const, 0) == 0):
             return self.index(high + swizzle.column(row.const, low.const) if low.is_const else column)
         if row.is_const:
@@ -382,6 +382,15 @@ def vector_word(dtype: str, width: int) -> str:
     """CUDA's own vector type, or nothing: short floats and long vectors of bytes travel in integers."""
     words = {"f64": "double", "f32": "float", "i64": "longlong", "i32": "int", "i8": "char", "u8": "uchar"}
     return f"{words[dtype]}{width}" if dtype in words and width <= 4 else ""
+
+
+def _without_multiples(value: Affine, of: int) -> Affine:
+    """What is enough of `value` for its remainder by `of`: without multiples, and x of x % 16 for a remainder by 8."""
+    match Affine(tuple((a, f) for a, f in value.terms if f % of), value.const % of):
+        case Affine(((Mod(arg, by), 1),), 0) if by % of == 0:
+            return _without_multiples(arg, of)
+        case rest:
+            return rest
 
 
 def _is_sum(value: Affine) -> bool:
