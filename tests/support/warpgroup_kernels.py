@@ -54,8 +54,17 @@ def in_turn(*more):
     return text.replace("    bind(wi, thread.y)\n", "")
 
 
+# A half of the tile at a time goes by way of shared memory, which all threads store.
+_HALVES = """cache_register(C, at=bj) -> Cf
+    rename(tj, of=Cf) -> sj
+    rename(i64, of=Cf) -> s64
+    tile(sj, 32) -> hj, jj
+    order(hj, wi, s64, jj)
+    cache_shared(C, at=hj, vector=4) -> Cs
+"""
 CASES = {
     "rows along k": product(),
+    "stored in halves": product().replace("cache_register(C, at=bj, vector=2) -> Cf\n", _HALVES),
     "rows along j": product(transposed=True),
     "ahead": product("pipeline(ko, 2)"),
     "panels": product("pipeline(ko, 2)", transposed=True, columns=128),

@@ -110,11 +110,18 @@ class _Deal:
             points = _with_points(node)
             performed: Loop = self._with_slots(points, {**extents, **constant_extents(points)})
             return performed
-        if node.name in self._over_elements(node):
+        if node.name in self._over_elements(node) and not self._is_shared(node, extents):
             lanes = self._lanes_of(node)
             body = self._deal_nest(node, lanes, extents)
             return Loop(self.lane, const(lanes), body, "thread.x", step=node.step, span=node.span)
         return replace(_each_lane(node), body=tuple(self.node(child, extents) for child in node.body))
+
+    def _is_shared(self, node: Loop, extents: Mapping[str, int]) -> bool:
+        """True if threads share a copy in the loop, which tells no lanes apart: they all come by."""
+        known = {**extents, **constant_extents(node)}
+        told = (lane_bits(self.held[a.buffer], a.index, known).get(node.name, ()) for a in self._held_in(node))
+        copied = any(each.kind in ("cooperative", "bulk") for each in loops(node))
+        return copied and all(bit is None for bits in told for bit in bits)
 
     def _held_in(self, value: Any) -> list[Access | Load]:
         return [access for access in accesses(value) if access.buffer in self.held]
