@@ -25,7 +25,6 @@ from tilegen.ir.shown import counted
 from tilegen.ir.steps import (
     WHAT_A_NAME_IS,
     Argument,
-    Arithmetic,
     Define,
     Dots,
     Items,
@@ -37,6 +36,8 @@ from tilegen.ir.steps import (
     Word,
     is_name,
     is_word,
+    text_of_argument,
+    text_of_call,
 )
 from tilegen.ir.verify import verify
 from tilegen.ir.walk import find_loop, leaves, loops, nodes
@@ -192,6 +193,7 @@ def _origin(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
     notes = []
     if call.schedule not in ("", schedule.name):
         notes += [f"'{schedule.name}' inherits this step from '{call.schedule}'"]
+        notes += [f"by form: {schedule.form}"] * bool(schedule.form) + [schedule.differs] * bool(schedule.differs)
     if len(schedule.kernels) > 1:
         notes += [f"'{schedule.name}' is applied to the kernel '{schedule.kernel}' here"]
     return tuple(notes)
@@ -203,7 +205,7 @@ def _inherited_alike(call: StepCall, schedule: Schedule) -> tuple[str, ...]:
     for other in schedule.steps:
         shared = any(isinstance(name, Word) and name in names for name in other.arguments)
         if call.schedule == schedule.name != other.schedule and call.word == other.word and shared:
-            way = f"instead of {call.word}({_text_of_argument(other.arguments[0])}):"
+            way = f"instead of {call.word}({text_of_argument(other.arguments[0])}):"
             return (f"is it to replace {other.text}, which '{schedule.name}' inherits? '{way}' does",)
     return ()
 
@@ -359,27 +361,3 @@ def _argument(value: object) -> Argument:
             return Dots()
         case _:
             raise StepError(f"{value!r} is no argument of a step: names, numbers, lists and ... are")
-
-
-def text_of_call(call: StepCall) -> str:
-    """The call as a line of a schedule, with the values that its arguments have."""
-    parts = [_text_of_argument(a) for a in call.arguments]
-    parts += [f"{k.name}={_text_of_argument(k.value)}" for k in call.keywords]
-    behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""
-    return f"{call.word}({', '.join(parts)}){behind}"
-
-
-def _text_of_argument(argument: Argument) -> str:
-    match argument:
-        case Word(text):
-            return text
-        case Number(value):
-            return str(value)
-        case Items(items):
-            return f"[{', '.join(_text_of_argument(i) for i in items)}]"
-        case Dots():
-            return "..."
-        case Arithmetic(operator, left, right):
-            return f"{_text_of_argument(left)} {operator} {_text_of_argument(right)}"
-        case _:
-            raise TypeError(argument)

@@ -79,3 +79,13 @@ def test_a_budget_chooses_the_values_of_parameters(tmp_path, cli):
     assert "--budget takes a time" in cli([*words, "soon"], 2).err
     (tmp_path / "small.tg").write_text("kernel k(X: f32[4]) -> Y: f32[4]:\n    Y[i] = X[i] + 1\n")
     assert "nothing to try" in cli(["suggest", f"{tmp_path}/small.tg", "--budget", "10s"]).err
+
+
+def test_a_stock_schedule_by_form_is_told(tmp_path, cli):
+    text = "kernel mm(X: f32[T, D], W: f32[D, F]) -> Y: f32[T, F]:\n    Y[t, f] = sum[d](X[t, d] * W[d, f])\n"
+    (tmp_path / "mm.tg").write_text(text)
+    (tmp_path / "most.tg").write_text(text.replace("sum", "max"))
+    told = cli(["suggest", f"{tmp_path}/mm.tg", "--machine", "h100"])
+    assert "gemm.across serves this kernel, too, with M = T, K = D, N = F; i = t, j = f, k = d; A = X," in told.err
+    assert f"tilegen compare {tmp_path}/mm.tg --schedule gemm.across --suggest sets it beside" in told.err
+    assert "serves" not in cli(["suggest", f"{tmp_path}/most.tg", "--machine", "h100"]).err

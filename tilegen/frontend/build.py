@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tilegen.errors import Collected, SourceError, UsageError, did_you_mean, join_errors
+from tilegen.errors import Collected, SourceError, TilegenError, UsageError, did_you_mean, join_errors
 from tilegen.frontend import syntax as s
 from tilegen.frontend.beside import beside_of
 from tilegen.frontend.claims import claims_of
@@ -42,6 +42,14 @@ def build(decl: s.KernelDecl, values: Mapping[str, float] = {}) -> Kernel:
     """
     decl, others = fix_fractions(decl, values), {n: int(v) for n, v in values.items() if n not in decl.fractions}
     return _build(decl, others)
+
+
+def build_with_defaults(decl: s.KernelDecl) -> Kernel | None:
+    """The kernel with 1 for attributes without a default; None where it is not well formed, which is told elsewhere."""
+    try:
+        return build(decl, {name: 1 for name, value in decl.constants.items() if value is None})
+    except TilegenError:
+        return None
 
 
 def _build(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:

@@ -15,20 +15,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tilegen.errors import Collected, SourceError, did_you_mean
+from tilegen.frontend.by_form import Renaming, renaming
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
+from tilegen.ir.form import find_names
+from tilegen.ir.nodes import Kernel
 from tilegen.ir.parameter_facts import Fact
-from tilegen.ir.steps import Argument, Arithmetic, Items, Parameter, Schedule, StepCall, Word
+from tilegen.ir.steps import Argument, Arithmetic, Define, Items, Parameter, Schedule, StepCall, Word
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
 
-# The schedules of a stock file.
-StockSchedules = Callable[[str], Sequence[Schedule]]
+
+@dataclass(frozen=True)
+class Texts:
+    """What is found in this text and in the files that its schedules extend.
+
+    Attributes:
+        stock: the schedules of a stock file.
+        kernel: of a file, "" for this text, the kernel of a name; None where there is none that is well formed.
+        defines: the composite steps of such a file by their words.
+        renamed: the composite steps that get other names, which are found on the way.
+    """
+
+    stock: Callable[[str], Sequence[Schedule]]
+    kernel: Callable[[str, str], Kernel | None]
+    defines: Callable[[str], Mapping[str, Define]]
+    renamed: dict[str, Define] = field(default_factory=dict)
 
 
 class _From(Enum):
@@ -53,9 +70,11 @@ class _Flat:
     parameters: tuple[Parameter, ...]
     steps: tuple[StepCall, ...]
     facts: tuple[Fact, ...] = ()
+    form: str = ""
+    differs: str = ""
 
 
-def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> tuple[Schedule, ...]:
+def flat_schedules(declared: Sequence[ScheduleDecl], texts: Texts) -> tuple[Schedule, ...]:
     """Each schedule with all of its steps, once for each kernel that it is for.
 
     Raises SourceError for a base that is nowhere or leads back to the schedule, and for a change of no inherited step.
@@ -68,7 +87,7 @@ def flat_schedules(declared: Sequence[ScheduleDecl], stock: StockSchedules) -> t
         if wrong.isdisjoint(_bases(each, by_name)):  # the mistakes of a base are told once
             wrong.add(each.name.text)
             with collected:
-                flat += _schedules(each, _flat(each, by_name, known, stock, ()))
+                flat += _schedules(each, _flat(each, by_name, known, texts, ()))
                 wrong.remove(each.name.text)
     collected.raise_any()
     return tuple(flat)
@@ -88,14 +107,15 @@ def _schedules(declared: ScheduleDecl, flat: _Flat) -> Iterator[Schedule]:
     name = declared.name
     for kernel in flat.kernels:
         head = (name.text, kernel.text, flat.parameters, flat.steps, declared.doc)
-        yield Schedule(*head, span=name.span, kernel_span=kernel.span, kernels=kernels, facts=flat.facts)
+        named = Schedule(*head, span=name.span, kernel_span=kernel.span, kernels=kernels, facts=flat.facts)
+        yield replace(named, form=flat.form, differs=flat.differs)
 
 
 def _flat(
     declared: ScheduleDecl,
     by_name: Mapping[str, ScheduleDecl],
     known: dict[str, _Flat],
-    stock: StockSchedules,
+    texts: Texts,
     around: tuple[str, ...],
 ) -> _Flat:
     """`declared` with what it inherits; `around` are the schedules that wait for it as their base."""
@@ -112,10 +132,11 @@ def _flat(
         circle = " extends ".join((*chain[chain.index(base.text) :], base.text))
         raise SourceError(f"'{name}' extends itself", base.span, notes=(circle,))
     elif base.text in by_name:
-        inherited = _flat(by_name[base.text], by_name, known, stock, (*around, name))
-        found = _extend(declared, base, inherited)
+        inherited = _flat(by_name[base.text], by_name, known, texts, (*around, name))
+        found = _extend_by_form(declared, base, inherited, texts, "")
     else:
-        found = _extend(declared, base, _stock_base(declared, base, by_name, stock))
+        inherited = _stock_base(declared, base, by_name, texts.stock)
+        found = _extend_by_form(declared, base, inherited, texts, base.text.rpartition(".")[0])
     check_facts(found.facts, found.parameters)
     _check_used(declared, found)
     known[name] = found
@@ -132,7 +153,7 @@ def _check_used(declared: ScheduleDecl, flat: _Flat) -> None:
 
 
 def _stock_base(
-    declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], stock: StockSchedules
+    declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], stock: Callable[[str], Sequence[Schedule]]
 ) -> _Flat:
     file, _, name = base.text.rpartition(".")
     offered = [schedule for schedule in stock(file) if schedule.name == name] if file else []
@@ -147,7 +168,7 @@ def _stock_base(
     raise SourceError(f"there is no schedule '{base.text}' to extend", base.span, notes=notes)
 
 
-def _stock_names_of(schedule: str, declared: ScheduleDecl, stock: StockSchedules) -> list[str]:
+def _stock_names_of(schedule: str, declared: ScheduleDecl, stock: Callable[[str], Sequence[Schedule]]) -> list[str]:
     """The stock schedules called `schedule`, with their files; those for the kernels of `declared`, if it has any."""
     kernels = {kernel.text for kernel in declared.kernels}
     return [
@@ -155,6 +176,33 @@ def _stock_names_of(schedule: str, declared: ScheduleDecl, stock: StockSchedules
         for file in sorted(f.name.removesuffix(".tg") for f in data_folder("schedules").iterdir())
         if any(each.name == schedule and (not kernels or each.kernel in kernels) for each in stock(file))
     ]
+
+
+def _extend_by_form(declared: ScheduleDecl, base: Name, inherited: _Flat, texts: Texts, file: str) -> _Flat:
+    """`_extend`, where the schedule is for a kernel that computes the same as that of the base in the names of this."""
+    own = {kernel.text for kernel in inherited.kernels}
+    others = [k for name in declared.kernels if name.text not in own and (k := texts.kernel("", name.text))]
+    bases = [kernel for name in inherited.kernels if (kernel := texts.kernel(file, name.text))]
+    for kernel in others if bases else ():
+        found = [find_names(each, kernel) for each in bases]
+        names = next((each for each in found if not isinstance(each, str)), None)
+        if names is None:
+            inherited = replace(inherited, differs=f"'{base.text}' is for another kernel: {found[0]}")
+        elif names.text:
+            if len(declared.kernels) > 1:
+                notes = (f"'{kernel.name}' has other names: {names.text}",)
+                raise SourceError(f"'{base.text}' serves one of these kernels at a time", base.span, notes=notes)
+            new = renaming(names, kernel, inherited.steps, inherited.parameters, texts.defines(file))
+            texts.renamed.update({define.word: define for define in new.composites()})
+            inherited = _in_names_of(new, inherited, base.text)
+    return _extend(declared, base, inherited)
+
+
+def _in_names_of(new: Renaming, inherited: _Flat, base: str) -> _Flat:
+    made = "".join(f"; {old} is called {word}" for old, word in new.own.items())
+    parameters, steps = tuple(map(new.parameter, inherited.parameters)), tuple(map(new.call, inherited.steps))
+    facts, form = tuple(map(new.fact, inherited.facts)), f"{base} with {new.names.text}{made}"
+    return replace(inherited, parameters=parameters, steps=steps, facts=facts, form=form)
 
 
 def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
@@ -167,7 +215,8 @@ def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
     defaults = {p.name: p.default for p in parameters}
     kept_facts = (f for f in inherited.facts if f.names() <= defaults.keys() and f.holds(defaults))
     facts = (*kept_facts, *declared.facts)
-    return _Flat(declared.kernels or inherited.kernels, parameters, steps, facts)
+    kernels = declared.kernels or inherited.kernels
+    return replace(inherited, kernels=kernels, parameters=parameters, steps=steps, facts=facts)
 
 
 def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:

@@ -18,10 +18,11 @@ from lark.indenter import DedentError, Indenter
 
 from tilegen.errors import Collected, Source, SourceError, join_errors
 from tilegen.frontend import calls, machine
+from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.complain import complain, misaligned_error
 from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.expressions import convert, name
-from tilegen.frontend.extend import flat_schedules
+from tilegen.frontend.extend import Texts, flat_schedules
 from tilegen.frontend.families import Family, family
 from tilegen.frontend.files import read_file
 from tilegen.frontend.instructions import DeclaredInstructions
@@ -38,7 +39,7 @@ from tilegen.frontend.syntax import (
     ScheduleDecl,
 )
 from tilegen.ir.instructions import Instruction
-from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS
+from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS, Kernel
 from tilegen.ir.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
 from tilegen.ir.steps import Family as ScheduleFamily
@@ -273,13 +274,24 @@ def _flatten(
         extended.update({file: module} if module else {})
         return module.schedules if module else ()
 
-    flat = flat_schedules(schedules, stock)
+    def kernel_of(file: str, name: str) -> Kernel | None:
+        of_file = {**_example_kernels(file), **extended[file].kernels} if file else kernels
+        return build_with_defaults(of_file[name]) if name in of_file else None
+
+    def defines_of(file: str) -> Mapping[str, Define]:
+        return {each.word: each for each in (extended[file].defines if file else defines)}
+
+    flat = flat_schedules(schedules, texts := Texts(stock, kernel_of, defines_of))
     wanted = {schedule.kernel for schedule in flat}
     inherited = {n: k for module in extended.values() for n, k in module.kernels.items() if n in wanted}
-    words = {d.word: d for module in extended.values() for d in module.defines} | {d.word: d for d in defines}
-    texts = [text for module in extended.values() for text in (module.source.text, *module.texts)]
+    words = (
+        {d.word: d for module in extended.values() for d in module.defines}
+        | {d.word: d for d in defines}
+        | texts.renamed
+    )
+    others_texts = [text for module in extended.values() for text in (module.source.text, *module.texts)]
     others = [cast(dict[str, Instruction], module.instructions) for module in extended.values()]
-    return Module(inherited | kernels, flat, tuple(words.values()), source, ChainMap(*others), tuple(texts))
+    return Module(inherited | kernels, flat, tuple(words.values()), source, ChainMap(*others), tuple(others_texts))
 
 
 def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | None:
@@ -295,6 +307,13 @@ def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | N
 def _stock_module(file: str, around: tuple[str, ...]) -> Module | None:
     there = (data_folder("schedules") / f"{file}.tg").is_file()
     return _parse(stock_source("schedules", file), around) if there else None
+
+
+@cache
+def _example_kernels(file: str) -> Mapping[str, KernelDecl]:
+    """The kernels of a stock file whose schedules lie in another folder."""
+    there = (data_folder("examples") / f"{file}.tg").is_file()
+    return _parse(stock_source("examples", file), ()).kernels if there else {}
 
 
 def _check_new(word: Name, known: object, what: str) -> None:

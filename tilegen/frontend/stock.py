@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from tilegen.errors import Collected, SourceError, TilegenError, did_you_mean
-from tilegen.frontend.build import build
+from tilegen.errors import Collected, SourceError, did_you_mean
+from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
 from tilegen.frontend.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
+from tilegen.ir.form import Names, find_names
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define, Family, Schedule
 
@@ -94,6 +95,29 @@ def _completed(module: Module) -> tuple[Module, str]:
     return _merge(module, other), ""
 
 
+def schedules_by_form(kernel: Kernel) -> Iterator[str]:
+    """Stock schedules, as `gemm.across`, of kernels that compute the same on the same types, one of each kernel.
+
+    It is the first of a family, else the last one: the others lead to it. Those of families come first.
+    """
+    found = []
+    for file in stock_names():
+        module = stock(file)
+        for name in {s.kernel: None for s in module.schedules if s.kernel in module.kernels}:
+            other = build_with_defaults(module.kernels[name])
+            names = find_names(other, kernel) if other else ""
+            if other and not isinstance(names, str) and _have_one_type(other, kernel, names):
+                families = _families_for(module, [name])
+                last = [s.name for s in module.schedules if s.kernel == name][-1]
+                found.append((not families, f"{file}.{families[0].members[0].schedule if families else last}"))
+    return (schedule for _, schedule in sorted(found))
+
+
+def _have_one_type(one: Kernel, other: Kernel, names: Names) -> bool:
+    types = [{t.name: t.dtype for t in k.tensors} | {s.name: s.dtype for s in k.scalars} for k in (one, other)]
+    return all(types[1].get(names.tensors.get(name, "")) == dtype for name, dtype in types[0].items())
+
+
 def _check_kernel(schedule: Schedule, module: Module) -> None:
     """Raises SourceError where the schedule is for no kernel of the module."""
     if schedule.kernel not in module.kernels:
@@ -120,13 +144,8 @@ def _families_for(module: Module, kernels: Collection[str]) -> tuple[Family, ...
 
 def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:
     """True if the kernels have the same loops and tensors: what a schedule says of one can be said of the other."""
-    try:
-        kernels = [
-            build(decl, dict.fromkeys((a for a, v in decl.constants.items() if v is None), 1)) for decl in (mine, other)
-        ]
-    except TilegenError:  # it is told where the kernel is used
-        return False
-    return _form(kernels[0]) == _form(kernels[1])
+    one, two = build_with_defaults(mine), build_with_defaults(other)
+    return one is not None and two is not None and _form(one) == _form(two)
 
 
 def _form(kernel: Kernel) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ def text_of_schedule(schedule: Schedule) -> str:
     head = f"schedule {schedule.name} for {schedule.kernel}{text_of_parameters(schedule)}:"
     steps = [step.text for step in schedule.steps] or ["pass"]
     comment = [f"# {line}".rstrip() for line in schedule.doc.split("\n")] if schedule.doc else []
+    comment += [f"# By form: {schedule.form}"] if schedule.form else []
     return "\n".join([*comment, head, *(f"    {text}" for text in steps)])
 
 

@@ -95,6 +95,33 @@ class StepCall:
     composite: StepCall | None = field(default=None, compare=False, repr=False)
 
 
+def text_of_call(call: StepCall) -> str:
+    """The call as a line of a schedule, with the values that its arguments have."""
+    parts = [text_of_argument(a) for a in call.arguments]
+    parts += [f"{k.name}={text_of_argument(k.value)}" for k in call.keywords]
+    behind = f" -> {', '.join(r.text for r in call.results)}" if call.results else ""
+    return f"{call.word}({', '.join(parts)}){behind}"
+
+
+def text_of_argument(argument: Argument) -> str:
+    match argument:
+        case Word(text):
+            return text
+        case Number(value):
+            return str(value)
+        case Items(items):
+            return f"[{', '.join(text_of_argument(i) for i in items)}]"
+        case Dots():
+            return "..."
+        case Arithmetic(operator, left, right):
+            sides = [
+                f"({text_of_argument(a)})" if isinstance(a, Arithmetic) else text_of_argument(a) for a in (left, right)
+            ]
+            return f"{sides[0]} {operator} {sides[1]}"
+        case _:
+            raise TypeError(argument)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A tunable number in a schedule's head, or a word: a type or an instruction.
@@ -115,6 +142,8 @@ class Schedule:
     Attributes:
         kernels: all kernels that the text names; it gives one schedule for each.
         facts: what its candidates satisfy.
+        form: of which schedule it has steps in other names, and what is called what: "gemm.across with M = T; i = t".
+        differs: what tells its kernel from that of the schedule that it extends; empty where nothing does.
     """
 
     name: str
@@ -126,6 +155,8 @@ class Schedule:
     kernel_span: Span | None = field(default=None, compare=False, repr=False)
     kernels: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
+    form: str = field(default="", compare=False)
+    differs: str = field(default="", compare=False)
 
     def admits(self, values: Mapping[str, Setting]) -> bool:
         """True if these values of all parameters are as the `where` of the head wants them."""

@@ -29,7 +29,7 @@ KERNEL = click.option(
 _SCHEDULES = click.option(
     "--schedule",
     metavar="A,B,...",
-    help="Schedules by name; all of the kernel's if left out.",
+    help="Schedules by name, or stock ones, gemm.across, by form; all of the kernel's if left out.",
     shell_complete=completion.schedules,
 )
 SETTINGS = click.option(

@@ -43,6 +43,9 @@ def show_command(request: Request, steps: bool, flat: bool) -> int:
         if steps:
             _print_steps(out, each)
         else:
+            for schedule in request.load().schedules:
+                if (schedule.name, schedule.kernel) == (name, each.kernel.name) and schedule.form:
+                    out.print(f"by form: {schedule.form}", soft_wrap=True)
             out.print(show_tree(each.tree), end="", soft_wrap=True)
     return 0
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +18,9 @@ from tilegen.cli.commands.shared import FILE, KERNEL, MACHINE, SETTINGS, size_op
 from tilegen.cli.commands.tune import parse_duration
 from tilegen.cli.looks import printing
 from tilegen.cli.shell.arguments import parse_points, parse_settings
-from tilegen.cli.shell.request import Request, Selection
+from tilegen.cli.shell.request import Request, Selection, by_form
+from tilegen.errors import TilegenError
+from tilegen.frontend.stock import schedules_by_form
 
 
 @tilegen.command("suggest")
@@ -46,6 +50,8 @@ def suggest_command(
     request.check_sizes(built.ir)
     if known := dict.fromkeys(s.name for s in request.load().schedules if s.kernel == built.ir.name):
         print(f"note: somebody has written schedules for {built.ir.name}: {', '.join(known)}", file=sys.stderr)
+    else:
+        _note_stock(request, built)
     suggested = built.suggest(machine, **request.sizes)
     text = _tuned(suggested, built, request.sizes, machine, parse_duration(budget)) if budget else suggested.text
     if output is None:
@@ -53,6 +59,20 @@ def suggest_command(
     else:
         write_new(text, output, force)
     return 0
+
+
+def _note_stock(request: Request, kernel: api.Kernel) -> None:
+    """Says on standard error which stock schedule serves the kernel, too, by what it computes, if one does."""
+    for name in schedules_by_form(kernel.ir):
+        file = by_form(request.load(), kernel.ir.name, [name])
+        schedule = file.find_schedule(name.replace(".", "_"), kernel.ir.name)
+        with suppress(TilegenError):
+            file.kernel(kernel.ir.name, **kernel.values).schedule(schedule.name)
+            names = schedule.form.partition(" with ")[2]
+            way = f"tilegen compare {shlex.quote(request.file)} --schedule {name} --suggest"
+            print(f"note: {name} serves this kernel, too{names and f', with {names}'}", file=sys.stderr)
+            print(f"note: {way} sets it beside", file=sys.stderr)
+            return
 
 
 def _tuned(file: api.File, kernel: api.Kernel, sizes: Mapping[str, int], machine: str | None, seconds: float) -> str:

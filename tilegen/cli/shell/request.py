@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -81,12 +81,22 @@ def suggested(file: str, kernel: api.Kernel, machine: str | None, sizes: Mapping
     return attempt(file, found.kernel(kernel.ir.name, **kernel.values), found.schedules[0].name, {})
 
 
+def by_form(file: api.File, kernel: str | None, schedules: Iterable[str]) -> api.File:
+    """The file with stock schedules, such as gemm.across, for a kernel, which it has under names such as gemm_across.
+
+    Raises UsageError where it has no such kernel, and SourceError where there is no such schedule.
+    """
+    of = file.kernel(kernel).ir.name if kernel or len(file.kernels) != 1 else next(iter(file.kernels))
+    lines = [f"schedule {name.replace('.', '_')} for {of} extends {name}" for name in schedules]
+    return api.from_text("\n".join((file.text.rstrip("\n"), "", *lines, "")), file.source.name, cache=file.cache)
+
+
 @dataclass(frozen=True)
 class Request:
     """The arguments that all commands share.
 
     Attributes:
-        schedule: names; none for all of the kernel's.
+        asked: names of schedules; none for all of the kernel's. `gemm.across` is a stock schedule, by form.
         settings: schedule parameters and the kernel's integer attributes, with the values that each is to have in turn.
         sizes: what --size gives.
         json_file: where the result goes as JSON.
@@ -97,7 +107,7 @@ class Request:
 
     file: str
     kernel: str | None
-    schedule: Sequence[str]
+    asked: Sequence[str]
     settings: Mapping[str, Sequence[Setting]]
     sizes: Mapping[str, int]
     json_file: str | None
@@ -121,9 +131,17 @@ class Request:
             except SourceError:
                 _refuse_measurements(self.file)
                 raise
+        stock = [name for name in self.asked if "." in name]
+        if stock:
+            return by_form(file, self.kernel, stock)
         if file.remark:
             print(f"note: {file.remark}", file=sys.stderr)
         return file
+
+    @property
+    def schedule(self) -> Sequence[str]:
+        """The names of `asked`, `gemm_across` for the stock schedule gemm.across."""
+        return [name.replace(".", "_") for name in self.asked]
 
     def written_kernel(self) -> api.Kernel:
         """The kernel without a schedule, with the sizes and attributes that are given."""
@@ -181,14 +199,14 @@ class Request:
         kernels = {f.kernel for f in named if self.kernel in (None, f.kernel)}
         if not kernels:
             return None
-        unscheduled = replace(self, schedule=(), kernel=self.kernel or (kernels.pop() if len(kernels) == 1 else None))
+        unscheduled = replace(self, asked=(), kernel=self.kernel or (kernels.pop() if len(kernels) == 1 else None))
         built: Chooser | None = unscheduled.built_kernel(select(unscheduled), fixed).family(machine)
         return built
 
     def of_member(self, member: Candidate) -> Request:
         """This for a member of a family."""
         values = {name: [value] for name, value in member.parameters.items()}
-        return replace(self, schedule=[member.schedule], settings={**self.settings, **values}, any_value=True)
+        return replace(self, asked=[member.schedule], settings={**self.settings, **values}, any_value=True)
 
     def check_sizes(self, kernel: nodes.Kernel) -> None:
         """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""
