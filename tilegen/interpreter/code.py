@@ -163,11 +163,13 @@ def _best(w: CodeWriter, stmt: Stmt, depth: int, where: str, value: str, target:
 def _keep(w: CodeWriter, stmt: Stmt, hits: Hits, depth: int, where: str, value: str) -> None:
     """A hit goes to the place that its list counts up from."""
     n, access = w.buffers[stmt.target.buffer], hits.access
-    w.put(depth, f"if not set{n}[t]: unset({where}, {stmt.target.buffer!r}, t)")
+    if hits.rank is None:
+        w.put(depth, f"if not set{n}[t]: unset({where}, {stmt.target.buffer!r}, t)")
     w.put(depth, f"if {value}:")
     items = [_narrow(w, access.buffer, _expr(w, item, depth + 1, where, {})) for item in hits.items]
-    w.put(depth + 1, f"place = data{n}[t]")
-    w.put(depth + 1, f"data{n}[t] = {_narrow(w, stmt.target.buffer, 'place + 1')}")
+    w.put(depth + 1, f"place = {_expr(w, hits.rank, depth + 1, where, {}) if hits.rank else f'data{n}[t]'}")
+    if hits.rank is None:
+        w.put(depth + 1, f"data{n}[t] = {_narrow(w, stmt.target.buffer, 'place + 1')}")
     w.put(depth + 1, f"if 0 <= place < {_index_text(w, hits.capacity)}:")
     shape, m = w.shapes[access.buffer], w.buffers[access.buffer]
     for number, item in enumerate(items):

@@ -43,6 +43,18 @@ class RoundedUp:
 
 
 @dataclass(frozen=True)
+class Ranked:
+    """The list that `target` counts stores its hits at the rank that the tensor `names[0]` has.
+
+    Of a list over two loops that is the sum of two, which `names` has, too: the hits in the iteration of the outer loop
+    up to that one, and those in iterations before it.
+    """
+
+    target: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Regrouped:
     """The reduction `target`, of so much of a range at each point, made of results that other tensors have.
 

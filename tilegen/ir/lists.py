@@ -32,7 +32,7 @@ class Hits:
 
     The index of the access is 0 there, and in the last dimension if there are several items, which lie along it. Hits
     whose place is `capacity` or more are counted, and not stored. With `together`, the text may take the places of all
-    hits in the innermost loop around at once.
+    hits in the innermost loop around at once. With a `rank`, that is the place, where no count is updated.
     """
 
     access: Access
@@ -40,3 +40,4 @@ class Hits:
     items: tuple[Expr, ...]
     capacity: Affine
     together: bool = False
+    rank: Expr | None = None

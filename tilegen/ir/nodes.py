@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.beside import Beside
-from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
+from tilegen.ir.derived import ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.index_range import Range as Range
 from tilegen.ir.lists import LISTS, Hits
 from tilegen.ir.role import Role
@@ -150,7 +150,8 @@ class Equation:
 
     With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
     reduces, ahead of the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
-    A list counts in its target the points at which its value, a condition, is true, and stores `hits` there.
+    A list counts in its target the points at which its value, a condition, is true, and stores `hits` there. Without
+    `reduce`, hits are stored at their rank, which others count.
 
     The outermost `carried` loops are those along which a recurrence goes: what is read of the target was defined in an
     earlier iteration of these. Equations that read each other stand together, and share them.
@@ -195,7 +196,7 @@ class Kernel:
     parameters: tuple[str, ...] = ()
     different: tuple[str, ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | Regrouped | None = None
+    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)
@@ -281,7 +282,8 @@ class Stmt:
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin, `best` is the access to
     the best value and `arg` the index that goes with `value`; a strictly better value replaces, so the first of equals
     wins. An `arg` that is loaded goes with the best value of a part: there the lower index of equals wins, in whatever
-    order the parts come. A list counts in the target where its value is true, and puts `hits` where that stood before.
+    order the parts come. A list counts in the target where its value is true, and puts `hits` where that stood before; without
+    `reduce` it puts them at their rank.
     An `atomic` update is one access to memory, so that parallel iterations may make theirs to one element.
     """
 

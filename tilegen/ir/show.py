@@ -93,14 +93,15 @@ def show_stmt(stmt: Stmt) -> str:
     target = _access(stmt.target.buffer, stmt.target.index)
     if stmt.hits is not None:
         atomic += "together " if stmt.hits.together else ""
-        return f"{atomic}{stmt.reduce} {_kept(stmt.hits, target)} if {value}{guard}"
+        list_of = f"{stmt.reduce} " if stmt.reduce else ""
+        return f"{atomic}{list_of}{_kept(stmt.hits, target)} if {value}{guard}"
     return f"{atomic}{target} {_UPDATES[stmt.reduce] if stmt.reduce else '='} {value}{guard}"
 
 
 def _kept(hits: Hits, counter: str) -> str:
     """`at[count[o]] = (y, x)`: what a list keeps of a hit, where, and what counts its hits."""
     places = [str(i) for i in hits.access.index]
-    places[hits.place] = counter
+    places[hits.place] = show_expr(hits.rank) if hits.rank else counter
     items = ", ".join(map(show_expr, hits.items))
     if len(hits.items) > 1:
         places, items = places[:-1], f"({items})"

@@ -65,7 +65,9 @@ def _check_hits(program: Projection, leaf: Leaf, wanted: Hits | None, values: di
         alike = mine is wanted
     else:
         same = (mine.place, mine.capacity, len(mine.items)) == (wanted.place, wanted.capacity, len(wanted.items))
-        alike = same and all(map(lambda a, b: _is_same(program, leaf, a, b, values), wanted.items, mine.items))
+        pairs = zip((*wanted.items, wanted.rank), (*mine.items, mine.rank), strict=False)
+        alike = same and all(one == two if one is None or two is None else _is_same(program, leaf, one, two, values)
+                             for one, two in pairs)  # fmt: skip
     if not alike:
         raise Refused(f"the list of '{leaf.stmt.name}' does not keep what it does in the kernel")
 

@@ -74,7 +74,8 @@ class Leaf:
         if stmt.reduce:
             found += [Use(a.buffer, a.index, False, promise=self.promise) for a in written]
         found += [Use(a.buffer, a.index, True, promise=self.promise) for a in written]
-        return (*found, *([Use(stmt.hits.access.buffer, stmt.hits.access.index, True)] if stmt.hits else []))
+        kept = stmt.hits if stmt.reduce else None  # without a count, they are all that is written
+        return (*found, *([Use(kept.access.buffer, kept.access.index, True)] if kept else []))
 
     @cached_property
     def buffers(self) -> tuple[str, ...]:
@@ -303,7 +304,9 @@ def leaf_of(path: tuple[Loop, ...], stmt: Stmt, original: Original | None = None
     """The statement in the loops of `path`, with what the kernel's promises say of it."""
     names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
     promise = None
-    if original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
+    if stmt.hits and not stmt.reduce:
+        promise = Promise((stmt.name,), stmt.instance or ())  # no two hits have one rank
+    elif original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
         elements = [(use.buffer, use.index) for use in _elements(original, stmt.name, stmt.instance)]
         promise = promise_of(path, stmt, elements, original.kernel.different)
     return Leaf(tuple(names), tuple(kinds), tuple(extents), stmt, promise)

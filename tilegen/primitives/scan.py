@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.defined import conditions_on_left
 from tilegen.ir.derived import Regrouped
-from tilegen.ir.nodes import Equation, Load, Node, Range, Tree
+from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Node, Range, Tree
+from tilegen.ir.running import running_of
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive
@@ -41,7 +43,8 @@ class Scan:
     Without the term at `i` itself, k < i, the prefix is read ahead of it; with k >= i or k > i the loop runs from the
     end. The loop goes in sequence, or over the lanes of a warp, which combine by shuffles once reassociate allows it;
     split_scan makes parts that run at once. `along` names a reduction of the same terms that is there already, the
-    total that split_scan has made; then that is read while it runs.
+    total that split_scan has made; then that is read while it runs. A reduction of all of a range is read so where that
+    comes to its end: scan(count, along=run) reads the hits of a list from what its ranks are made of.
     """
 
     prefix: BufferName
@@ -49,6 +52,9 @@ class Scan:
     name: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
+        whole = next((e for e in tree.kernel.equations if e.target == self.prefix and e.reduce), None)
+        if self.along is not None and whole is not None and running_of(whole) is None:
+            return self._read_end(tree, whole, self.along)
         prefix = prefix_of(tree, self.prefix)
         old = need_nest(tree, prefix.equation, "scan")
         if (self.along is None) == (self.name is None):
@@ -63,6 +69,28 @@ class Scan:
         run, new, made = _running(prefix, self.name, loops, (first, *prefix.inner))
         return regroup(tree, made, old, (run,), new)
 
+    def _read_end(self, tree: Tree, whole: Equation, name: str) -> Tree:
+        """The tree that reads all that `whole` reduces from the reduction `name` of the same terms, at its end."""
+        kernel, run = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
+        old = need_nest(tree, whole, "scan")
+        if run is None or len(run.loops) != len(whole.loops):
+            raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
+        nest, last = need_nest(tree, run, "scan"), run.reduced[0]
+        here = {r.name: var(n.name) for r, n in zip(whole.loops, run.loops, strict=True)}
+        new = replace(
+            whole,
+            index=substitute(whole.index, here),
+            loops=(*run.loops, last),
+            value=Load(name, run.index, whole.value.dtype),
+            reduce=None,
+            reduced=(),
+            conditions=(*substitute(conditions_on_left(whole), here), Condition(var(last.name) - last.extent + 1, True)),
+            running=name,
+            inclusive=True,
+        )
+        point = tuple(var(r.name) for r in run.loops)
+        return _with_reader(tree, Regrouped(whole.target, point, _terms_of(kernel, whole)), new, run, nest, old)
+
     def _read_total(self, tree: Tree, prefix: Prefix, old: Node, name: str) -> Tree:
         """The tree that reads the prefixes from the reduction `name`, which has the same terms."""
         kernel, total = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
@@ -75,10 +103,28 @@ class Scan:
         if replace(run, conditions=()) != replace(total, conditions=()) or {*run.conditions} != {*total.conditions}:
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
         nest = need_nest(tree, total, "scan")
-        equations = tuple(new if e.target == self.prefix else e for e in kernel.equations)
-        kernel = replace(kernel, equations=equations, origin=kernel, derived=made)
-        body = tuple(nest_of(kernel, total) if node == nest else node for node in tree.body if node != old)
-        return replace(tree, kernel=kernel, body=body)
+        return _with_reader(tree, made, new, total, nest, old)
+
+
+def _with_reader(tree: Tree, made: Regrouped, new: Equation, run: Equation, nest: Node, old: Node) -> Tree:
+    """The tree with `new`, which reads `run`, in its nest, and without the nest `old`."""
+    equations = tuple(new if e.target == new.target else e for e in tree.kernel.equations)
+    kernel = replace(tree.kernel, equations=equations, origin=tree.kernel, derived=made)
+    body = tuple(nest_of(kernel, run) if node == nest else node for node in tree.body if node != old)
+    return replace(tree, kernel=kernel, body=body)
+
+
+def _terms_of(kernel: Kernel, whole: Equation) -> tuple[tuple[str, tuple[Affine, ...]], ...]:
+    """What steps have made to reduce terms that `whole` reduces, and which of them these are."""
+    found: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
+    while kernel.origin is not None:
+        made = kernel.derived
+        kernel = kernel.origin
+        prefix = next((e for e in kernel.equations if isinstance(made, Regrouped) and e.target == made.target), None)
+        if isinstance(made, Regrouped) and prefix and len(prefix.reduced) == len(whole.reduced):
+            same = {r.name: var(n.name) for r, n in zip(prefix.reduced, whole.reduced, strict=True)}
+            found += made.terms if substitute(prefix.value, same) == whole.value else ()
+    return found
 
 
 def _running(

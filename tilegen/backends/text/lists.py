@@ -48,7 +48,7 @@ def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[
     if bit[0] == "find":
         return under_head(f"if ({writer.value(stmt.value, -1)})", [f"hits |= 1u << {bit[1]};"], braces=False)
     inside = replace(writer, names={**writer.names, _PLACE: "place"})
-    place = _next_place(stmt, writer)
+    place = writer.value(hits.rank) if hits.rank else _next_place(stmt, writer)
     stores = []
     for number, item in enumerate(hits.items):
         index = [var(_PLACE) if d == hits.place else i for d, i in enumerate(hits.access.index)]

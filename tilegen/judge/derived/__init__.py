@@ -2,15 +2,16 @@
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
-of other results has its terms (`regrouped`). Each value is defined before it is read (`recurrences`).
+of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`). Each value is defined before it is read (`recurrences`).
 """
 
 from __future__ import annotations
 
-from tilegen.ir.derived import ComputedAt, Regrouped, RoundedUp, Split
+from tilegen.ir.derived import ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
 from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split
+from tilegen.judge.derived.ranked import check_ranked
 from tilegen.judge.derived.regrouped import check_regrouped
 from tilegen.judge.derived.rounded import check_rounded
 from tilegen.judge.recurrences import check_defined_before
@@ -30,6 +31,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_rounded(kernel, kernel.origin, kernel.derived)
             case Regrouped():
                 check_regrouped(kernel, kernel.origin, kernel.derived)
+            case Ranked():
+                check_ranked(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         check_defined_before(kernel)

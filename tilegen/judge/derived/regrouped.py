@@ -19,7 +19,7 @@ from tilegen.ir.defined import conditions_on_left, defines_all
 from tilegen.ir.derived import Regrouped
 from tilegen.ir.initial import COMBINES
 from tilegen.ir.nodes import Access, Condition, Equation, Expr, Kernel, Load, Loop, Node, Op, Range, Stmt, Tree
-from tilegen.ir.walk import substitute
+from tilegen.ir.walk import loads, substitute
 from tilegen.judge.coverage import check_instances
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import project
@@ -101,7 +101,7 @@ class _WrittenOut:
             (*runs.loops, *runs.reduced[:1]),
         )
         between = self.kernel.equations[self.kernel.equations.index(runs) + 1 : self.kernel.equations.index(equation)]
-        if not told or any(e.running != runs.target for e in between):
+        if not told or any(load.buffer == equation.target for e in between for load in loads(e)):
             raise Refused(f"'{equation.target}' does not read '{runs.target}' in the loop that reduces it")
         inner, outermost = self._enter(runs, place), runs.reduced[0].name
         before = place.at[outermost] - inner.at[outermost] - (0 if equation.inclusive else 1)

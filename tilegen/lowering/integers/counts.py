@@ -11,6 +11,7 @@ from tilegen.ir.nodes import Kernel
 
 def check_counts(kernel: Kernel, sizes: Mapping[str, int]) -> None:
     """Raises LimitError where a list may have more hits at these sizes than its count can tell."""
+    kernel = kernel.written_kernel
     for equation in kernel.equations:
         points = prod(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
         if equation.hits and kernel.tensor(equation.target).dtype == "i32" and points >= 2**31:

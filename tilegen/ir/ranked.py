@@ -1,0 +1,101 @@
+"""A list as running counts: the rank of a hit, how many there are up to it, says where it goes.
+
+    at[n[o]] = list[y, x](X[y, x] if X[y, x] > 0)      rank[o, y, x] = ahead[o, y] + local[o, y, x]
+                                                       n[o] = sum[y, x](1 if X[y, x] > 0 else 0)
+                                                       at[rank[o, y, x] - 1] = X[y, x] if X[y, x] > 0
+
+`local` counts the hits in the row up to x, and `ahead` those in rows before y.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.defined import conditions_on_left
+from tilegen.ir.derived import Ranked
+from tilegen.ir.nodes import Condition, Const, Equation, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.walk import substitute
+
+MOST_LOOPS = 2  # of a list
+
+
+def ranked(kernel: Kernel, made: Ranked) -> Kernel:
+    """The kernel with the ranks of the hits of a list over one loop, or over two."""
+    (whole,) = (e for e in kernel.equations if e.target == made.target)
+    assert whole.hits
+    rank, *others = made.names
+    dtype = kernel.tensor(made.target).dtype
+    value = Op("select", (whole.value, Const(1, dtype), Const(0, dtype)), dtype)
+    terms = replace(whole, reduce="sum", value=value, hits=None)
+    count = _renamed(terms)
+    if others:
+        local, ahead = others
+        rows = (_running(terms, 1, local, inclusive=True), _running(terms, 0, ahead, inclusive=False))
+        added = (*rows, _sum_of(terms, rank, ahead, rows[0]))
+    else:
+        added = (_running(terms, 0, rank, inclusive=True),)
+    loops = (*whole.loops, *whole.reduced)
+    place = Op("-", (Load(rank, tuple(var(r.name) for r in loops), dtype), Const(1, dtype)), dtype)
+    access = whole.hits.access
+    hits = replace(whole.hits, rank=place)
+    stored = replace(
+        whole, target=access.buffer, index=access.index, loops=loops, reduce=None, reduced=(), hits=hits
+    )
+    equations: tuple[Equation, ...] = ()
+    for equation in kernel.equations:
+        equations += (*added, count, stored) if equation is whole else (equation,)
+    tensors = tuple(
+        Tensor(e.target, dtype, tuple(r.extent for r in e.loops), "intermediate", (*range(len(e.loops)),), whole.span)
+        for e in added
+    )
+    return replace(kernel, tensors=(*kernel.tensors, *tensors), equations=equations, origin=kernel, derived=made)
+
+
+def _running(terms: Equation, along: int, name: str, *, inclusive: bool) -> Equation:
+    """The hits before each iteration of a loop of the list, in the same iterations of those around it."""
+    left = tuple(_named(r, name, r.index) for r in (*terms.loops, *terms.reduced[: along + 1]))
+    inner = tuple(_named(r, name, f"k{r.index}") for r in terms.reduced[along:])
+    old = (*terms.loops, *terms.reduced)
+    here = _places(old, (*left[:-1], *inner))
+    before = Condition(var(left[-1].name) - var(inner[0].name) - (0 if inclusive else 1))
+    return replace(
+        terms,
+        target=name,
+        index=tuple(var(r.name) for r in left),
+        loops=left,
+        value=substitute(terms.value, here),
+        reduced=inner,
+        conditions=(before, *substitute(terms.conditions, here)),
+    )
+
+
+def _sum_of(terms: Equation, name: str, ahead: str, local: Equation) -> Equation:
+    """The rank, where there are points of the inner loop."""
+    loops = tuple(_named(r, name, r.index) for r in local.loops)
+    index, dtype = tuple(var(r.name) for r in loops), terms.value.dtype
+    return replace(
+        terms,
+        target=name,
+        index=index,
+        loops=loops,
+        value=Op("+", (Load(ahead, index[:-1], dtype), Load(local.target, index, dtype)), dtype),
+        reduce=None,
+        reduced=(),
+        conditions=substitute(conditions_on_left(local), _places(local.loops, loops)),
+    )
+
+
+def _renamed(terms: Equation) -> Equation:
+    """The count with loops of its own."""
+    loops, reduced = (tuple(_named(r, terms.target, r.index) for r in each) for each in (terms.loops, terms.reduced))
+    here = _places((*terms.loops, *terms.reduced), (*loops, *reduced))
+    return replace(substitute(terms, here), loops=loops, reduced=reduced)
+
+
+def _named(r: Range, tensor: str, word: str) -> Range:
+    return replace(r, name=f"{tensor}.{word}", index=word)
+
+
+def _places(old: tuple[Range, ...], new: tuple[Range, ...]) -> dict[str, Affine]:
+    return {r.name: var(n.name) for r, n in zip(old, new, strict=True)}
