@@ -46,8 +46,8 @@ class RoundedUp:
 class Ranked:
     """The list that `target` counts stores its hits at the rank that the tensor `names[0]` has.
 
-    Of a list over two loops that is the sum of two, which `names` has, too: the hits in the iteration of the outer loop
-    up to that one, and those in iterations before it.
+    Of a list over two loops that is the sum of two, which `names` has, too: the hits before it in
+    the same iteration of the outer loop, and those in earlier ones.
     """
 
     target: str

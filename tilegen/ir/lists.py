@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tilegen.ir.affine import Affine
 
 if TYPE_CHECKING:
-    from tilegen.ir.nodes import Access, Expr
+    from tilegen.ir.nodes import Access, Expr, Load
 
 LISTS = ("list", "unordered_list")  # in the order of the loops; in any order
 
@@ -40,4 +40,4 @@ class Hits:
     items: tuple[Expr, ...]
     capacity: Affine
     together: bool = False
-    rank: Expr | None = None
+    rank: Load | None = None

@@ -282,9 +282,9 @@ class Stmt:
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin, `best` is the access to
     the best value and `arg` the index that goes with `value`; a strictly better value replaces, so the first of equals
     wins. An `arg` that is loaded goes with the best value of a part: there the lower index of equals wins, in whatever
-    order the parts come. A list counts in the target where its value is true, and puts `hits` where that stood before; without
-    `reduce` it puts them at their rank.
-    An `atomic` update is one access to memory, so that parallel iterations may make theirs to one element.
+    order the parts come. A list counts in the target where its value is true, and puts `hits` where that stood before;
+    without `reduce` it puts them at their rank. An `atomic` update is one access to memory, so that parallel iterations
+    may make theirs to one element.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""A list as running counts: the rank of a hit, how many there are up to it, says where it goes.
+"""A list as running counts: the rank of a hit, how many there are before it, says where it goes.
 
     at[n[o]] = list[y, x](X[y, x] if X[y, x] > 0)      rank[o, y, x] = ahead[o, y] + local[o, y, x]
                                                        n[o] = sum[y, x](1 if X[y, x] > 0 else 0)
-                                                       at[rank[o, y, x] - 1] = X[y, x] if X[y, x] > 0
+                                                       at[rank[o, y, x]] = X[y, x] if X[y, x] > 0
 
-`local` counts the hits in the row up to x, and `ahead` those in rows before y.
+`local` counts the hits in the row before x, and `ahead` those in rows before y.
 """
 
 from __future__ import annotations
@@ -29,19 +29,17 @@ def ranked(kernel: Kernel, made: Ranked) -> Kernel:
     value = Op("select", (whole.value, Const(1, dtype), Const(0, dtype)), dtype)
     terms = replace(whole, reduce="sum", value=value, hits=None)
     count = _renamed(terms)
+    added: tuple[Equation, ...] = ()
     if others:
         local, ahead = others
-        rows = (_running(terms, 1, local, inclusive=True), _running(terms, 0, ahead, inclusive=False))
+        rows = (_running(terms, 1, local), _running(terms, 0, ahead))
         added = (*rows, _sum_of(terms, rank, ahead, rows[0]))
     else:
-        added = (_running(terms, 0, rank, inclusive=True),)
+        added = (_running(terms, 0, rank),)
     loops = (*whole.loops, *whole.reduced)
-    place = Op("-", (Load(rank, tuple(var(r.name) for r in loops), dtype), Const(1, dtype)), dtype)
     access = whole.hits.access
-    hits = replace(whole.hits, rank=place)
-    stored = replace(
-        whole, target=access.buffer, index=access.index, loops=loops, reduce=None, reduced=(), hits=hits
-    )
+    hits = replace(whole.hits, rank=Load(rank, tuple(var(r.name) for r in loops), dtype))
+    stored = replace(whole, target=access.buffer, index=access.index, loops=loops, reduce=None, reduced=(), hits=hits)
     equations: tuple[Equation, ...] = ()
     for equation in kernel.equations:
         equations += (*added, count, stored) if equation is whole else (equation,)
@@ -52,13 +50,13 @@ def ranked(kernel: Kernel, made: Ranked) -> Kernel:
     return replace(kernel, tensors=(*kernel.tensors, *tensors), equations=equations, origin=kernel, derived=made)
 
 
-def _running(terms: Equation, along: int, name: str, *, inclusive: bool) -> Equation:
+def _running(terms: Equation, along: int, name: str) -> Equation:
     """The hits before each iteration of a loop of the list, in the same iterations of those around it."""
     left = tuple(_named(r, name, r.index) for r in (*terms.loops, *terms.reduced[: along + 1]))
     inner = tuple(_named(r, name, f"k{r.index}") for r in terms.reduced[along:])
     old = (*terms.loops, *terms.reduced)
     here = _places(old, (*left[:-1], *inner))
-    before = Condition(var(left[-1].name) - var(inner[0].name) - (0 if inclusive else 1))
+    before = Condition(var(left[-1].name) - var(inner[0].name) - 1)
     return replace(
         terms,
         target=name,

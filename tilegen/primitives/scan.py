@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import const, var
 from tilegen.ir.defined import conditions_on_left
 from tilegen.ir.derived import Regrouped
-from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Node, Range, Tree
+from tilegen.ir.nodes import Condition, Equation, Load, Node, Range, Tree
 from tilegen.ir.running import running_of
 from tilegen.ir.walk import loop_names, substitute
-from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives.rewriting.prefix import Prefix, prefix_of
-from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup
+from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup, terms_of, with_reader
 from tilegen.primitives.rewriting.tree import need_fresh
 
 
@@ -77,6 +76,7 @@ class Scan:
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
         nest, last = need_nest(tree, run, "scan"), run.reduced[0]
         here = {r.name: var(n.name) for r, n in zip(whole.loops, run.loops, strict=True)}
+        at_end = Condition(var(last.name) - last.extent + 1, equal=True)
         new = replace(
             whole,
             index=substitute(whole.index, here),
@@ -84,16 +84,16 @@ class Scan:
             value=Load(name, run.index, whole.value.dtype),
             reduce=None,
             reduced=(),
-            conditions=(*substitute(conditions_on_left(whole), here), Condition(var(last.name) - last.extent + 1, True)),
+            conditions=(*substitute(conditions_on_left(whole), here), at_end),
             running=name,
             inclusive=True,
         )
         point = tuple(var(r.name) for r in run.loops)
-        return _with_reader(tree, Regrouped(whole.target, point, _terms_of(kernel, whole)), new, run, nest, old)
+        return with_reader(tree, Regrouped(whole.target, point, terms_of(kernel, whole)), new, run, nest, old)
 
     def _read_total(self, tree: Tree, prefix: Prefix, old: Node, name: str) -> Tree:
         """The tree that reads the prefixes from the reduction `name`, which has the same terms."""
-        kernel, total = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
+        total = next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
         if total is None:
             raise StepError(f"'{name}' is no reduction", notes=("split_scan makes one, the total of each tile",))
         count = len(prefix.outer) or 1, len(prefix.equation.reduced)
@@ -103,28 +103,7 @@ class Scan:
         if replace(run, conditions=()) != replace(total, conditions=()) or {*run.conditions} != {*total.conditions}:
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
         nest = need_nest(tree, total, "scan")
-        return _with_reader(tree, made, new, total, nest, old)
-
-
-def _with_reader(tree: Tree, made: Regrouped, new: Equation, run: Equation, nest: Node, old: Node) -> Tree:
-    """The tree with `new`, which reads `run`, in its nest, and without the nest `old`."""
-    equations = tuple(new if e.target == new.target else e for e in tree.kernel.equations)
-    kernel = replace(tree.kernel, equations=equations, origin=tree.kernel, derived=made)
-    body = tuple(nest_of(kernel, run) if node == nest else node for node in tree.body if node != old)
-    return replace(tree, kernel=kernel, body=body)
-
-
-def _terms_of(kernel: Kernel, whole: Equation) -> tuple[tuple[str, tuple[Affine, ...]], ...]:
-    """What steps have made to reduce terms that `whole` reduces, and which of them these are."""
-    found: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
-    while kernel.origin is not None:
-        made = kernel.derived
-        kernel = kernel.origin
-        prefix = next((e for e in kernel.equations if isinstance(made, Regrouped) and e.target == made.target), None)
-        if isinstance(made, Regrouped) and prefix and len(prefix.reduced) == len(whole.reduced):
-            same = {r.name: var(n.name) for r, n in zip(prefix.reduced, whole.reduced, strict=True)}
-            found += made.terms if substitute(prefix.value, same) == whole.value else ()
-    return found
+        return with_reader(tree, made, new, total, nest, old)
 
 
 def _running(

@@ -105,9 +105,9 @@ def _check_state(launch: Launch, loop: For, node: LookBack) -> None:
 
 
 def _paths(body: tuple[Spmd, ...], name: str, alike: frozenset[str]) -> Iterator[tuple[Spmd, ...]]:
-    """The ways through an iteration, apart where tests choose between versions that use the value, for all threads."""
+    """The ways through an iteration, apart where tests choose between versions that look back, for all threads."""
     for n, node in enumerate(body):
-        if isinstance(node, If) and any(a.buffer == name for a in accesses(node)):
+        if isinstance(node, If) and any(isinstance(each, LookBack) for each in nodes((node,))):
             if not frozenset().union(*(c.value.names() for c in node.test)) <= alike:
                 raise Refused(f"some threads of a block use '{name}', which all of them are handed, and some do not")
             for branch in (node.body, node.orelse):

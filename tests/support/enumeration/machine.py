@@ -116,7 +116,7 @@ class Run:
             self.atomic = None
             made = value if stmt.name in self.reordered or stmt.reduce == "unordered_list" else new
         else:
-            self._write(stmt.target, value, env, path)
+            self._write(stmt.target, value, env, path, self._rank(stmt, env, path))
         if stmt.instance is not None:
             instance = stmt.name, tuple(i.evaluate(env) for i in stmt.instance)
             self.instances += [instance]
@@ -181,10 +181,15 @@ class Run:
             raise Wrong("uninitialised")
         return self.memory[key]
 
-    def _write(self, access, value, env, path):
+    def _rank(self, stmt, env, path):
+        """Where among the hits of a list one goes that is stored at its rank: a term tells it from others."""
+        return (self._value(stmt.hits.rank, env, path),) if stmt.hits else ()
+
+    def _write(self, access, value, env, path, rank=()):
         buffer, place, inside = self._place(access, env)
         if not inside:
             raise Wrong("bounds")
+        place += rank
         self._note(buffer, place, True, path)
         if self.lane:
             self.combined.add((buffer.name, place, path))

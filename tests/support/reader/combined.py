@@ -6,8 +6,10 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import memory_between, same
 from tests.support.reader.values import Memory
 from tilegen.ir.initial import init_value
-from tilegen.ir.nodes import Access
+from tilegen.ir.nodes import Access, Const, Op
 from tilegen.lowering.launch.program import LookBack, nodes
+
+ONE_OR_NONE = (Const(1, "i32"), Const(0, "i32"))
 
 
 class Combined:
@@ -22,7 +24,9 @@ class Combined:
         kind = self.dialect.types[node.dtype]
         text = self._take_declaration(texts, ("const", *kind.split()))
         which, lanes = ("up_to" if node.inclusive else "ahead_of", "lane") if node.start else ("of", "lanes")
-        word = "_".join((node.reduce, which, lanes) if self.cuda else (node.reduce, which, kind, lanes))
+        bits = isinstance(node.value, Op) and node.value == Op("select", (node.value.args[0], *ONE_OR_NONE), "i32")
+        reduce = "ones" if (self.cuda, bits, node.reduce, node.lanes) == (True, True, "sum", 32) else node.reduce
+        word = "_".join((reduce, which, lanes) if self.cuda else (node.reduce, which, kind, lanes))
         same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
         *place, term = text.start[3]
         if node.start:

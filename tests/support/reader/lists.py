@@ -87,13 +87,17 @@ class Lists:
         same(words, ("const", *self.integer), f"type of a place in {what}")
         add = "atomicAdd" if self.cuda else "atomic_add"
         match start:
+            case _ if not node.reduce:
+                same(self.term(start), self._value(node.hits.rank), f"rank in {what}")
+                count = None
             case ("++", count) if not node.atomic:
                 pass
             case ("call", word, (), (("&", count), ("number", 1))) if node.atomic and word == add:
                 pass
             case _:
                 raise Mismatch(f"the next place of {what}: {start}")
-        same(self.place(count), self.place_of(node.target), f"count of {what}")
+        if count is not None:
+            same(self.place(count), self.place_of(node.target), f"count of {what}")
         self._kept(node, test, stores, what)
         self.scope = outer
 

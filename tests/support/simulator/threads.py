@@ -287,7 +287,7 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         elif stmt.reduce:
             self._write(stmt.target, terms.of(stmt.reduce, self._read(stmt.target), value))
         else:
-            self._write(stmt.target, value)
+            self._write(stmt.target, value, (self._value(stmt.hits.rank),) if stmt.hits else ())
 
     # -- memory
 
@@ -332,8 +332,9 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
             raise Wrong("race")
         return self.registers.get((name, place), self.home.terms.of("undefined"))
 
-    def _write(self, access, value):
-        place, space = self._place(access), self.home.launch.buffers[access.buffer].space
+    def _write(self, access, value, rank=()):
+        """Writes an element, or the one of a list at a rank, which is a term."""
+        place, space = self._place(access) + rank, self.home.launch.buffers[access.buffer].space
         if space == "register" and access.buffer not in self.alive:
             raise Wrong("scope")
         if space in ("register", "vector"):

@@ -40,6 +40,24 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_ahead_of_lane(
     return threadIdx.x == 0 ? value : value + other;
 }
 
+// How many lanes of a warp have a one, and not a zero.
+template <int lanes> __device__ __forceinline__ int ones_of_lanes(int value)
+{
+    return __popc(__ballot_sync(0xffffffff, value != 0));
+}
+
+// `start` and how many lanes have a one, up to each of those of a warp, which are all threads along x.
+template <int lanes> __device__ __forceinline__ int ones_up_to_lane(int start, int value)
+{
+    return start + __popc(__ballot_sync(0xffffffff, value != 0) & 0xffffffff >> 31 - threadIdx.x);
+}
+
+// `start` and how many of the lanes ahead of each have a one.
+template <int lanes> __device__ __forceinline__ int ones_ahead_of_lane(int start, int value)
+{
+    return start + __popc(__ballot_sync(0xffffffff, value != 0) & (1u << threadIdx.x) - 1);
+}
+
 // A number for the block, in the order in which blocks begin. The first word counts them.
 template <typename T> __device__ __forceinline__ int draw_number(T* states)
 {

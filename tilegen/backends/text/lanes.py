@@ -6,7 +6,8 @@ from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.names import exchange_name
 from tilegen.ir.initial import init_value
-from tilegen.ir.nodes import Const, Expr
+from tilegen.ir.lanes import WARP
+from tilegen.ir.nodes import Const, Expr, Op
 from tilegen.lowering.launch.program import Combine, Launch
 
 
@@ -17,13 +18,23 @@ def combine_lines(node: Combine, writer: Writer, launch: Launch) -> list[str]:
         return _pair(node, writer, launch)
     term = _term(node, writer, node.value, init_value(node.reduce, node.dtype))
     which, lane = "of", "lanes"
+    word = "ones" if _counts_ones(node) else node.reduce
     if node.start is not None:
         which, lane = "up_to" if node.inclusive else "ahead_of", "lane"
         term = f"{writer.value(node.start, -1)}, {term}"
     if writer.dialect is CUDA:
-        return [f"const {kind} {name} = {node.reduce}_{which}_{lane}<{node.lanes}>({term});"]
+        return [f"const {kind} {name} = {word}_{which}_{lane}<{node.lanes}>({term});"]
     place = f"{writer.names[exchange_name(node.name)]}, {writer.index(launch.flat)}, {node.lanes}"
     return [f"const {kind} {name} = {node.reduce}_{which}_{kind}_{lane}({place}, {term});"]
+
+
+def _counts_ones(node: Combine) -> bool:
+    """True of a sum over a whole warp whose terms are 0 or 1, as bits of a word are."""
+    match node.value:
+        case Op("select", (_, Const(1), Const(0)), "i32"):
+            return node.reduce == "sum" and node.lanes == WARP
+        case _:
+            return False
 
 
 def _pair(node: Combine, writer: Writer, launch: Launch) -> list[str]:

@@ -2,7 +2,8 @@
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
-of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`). Each value is defined before it is read (`recurrences`).
+of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`). Each value is defined
+before it is read (`recurrences`).
 """
 
 from __future__ import annotations

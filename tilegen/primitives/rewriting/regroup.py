@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.derived import Regrouped
-from tilegen.ir.nodes import Buffer, Equation, Node, Tensor, Tree
-from tilegen.ir.walk import loop_names
+from tilegen.ir.nodes import Buffer, Equation, Kernel, Node, Tensor, Tree
+from tilegen.ir.walk import loop_names, substitute
 from tilegen.ir.written import nest_of
 from tilegen.primitives.rewriting.names import Names
 
@@ -50,3 +51,24 @@ def regroup(tree: Tree, made: Regrouped, old: Node, added: tuple[Equation, ...],
     return replace(
         tree, kernel=kernel, body=body, buffers=(*tree.buffers, *buffers), reassociated=(*tree.reassociated, *free)
     )
+
+
+def with_reader(tree: Tree, made: Regrouped, new: Equation, run: Equation, nest: Node, old: Node) -> Tree:
+    """The tree with `new`, which reads `run`, in its nest, and without the nest `old`."""
+    equations = tuple(new if e.target == new.target else e for e in tree.kernel.equations)
+    kernel = replace(tree.kernel, equations=equations, origin=tree.kernel, derived=made)
+    body = tuple(nest_of(kernel, run) if node == nest else node for node in tree.body if node != old)
+    return replace(tree, kernel=kernel, body=body)
+
+
+def terms_of(kernel: Kernel, whole: Equation) -> tuple[tuple[str, tuple[Affine, ...]], ...]:
+    """What steps have made to reduce terms that `whole` reduces, and which of them these are."""
+    found: tuple[tuple[str, tuple[Affine, ...]], ...] = ()
+    while kernel.origin is not None:
+        made = kernel.derived
+        kernel = kernel.origin
+        prefix = next((e for e in kernel.equations if isinstance(made, Regrouped) and e.target == made.target), None)
+        if isinstance(made, Regrouped) and prefix and len(prefix.reduced) == len(whole.reduced):
+            same = {r.name: var(n.name) for r, n in zip(prefix.reduced, whole.reduced, strict=True)}
+            found += made.terms if substitute(prefix.value, same) == whole.value else ()
+    return found
