@@ -26,7 +26,7 @@ def _kernel(pick):
     word, rows = pick(["list", "unordered_list", "unordered_list"]), pick([False, True])
     test = pick(["X[{0}, x] > 0", "X[{0}, x] != 1 and x > 0", "X[{0}, x] * 2 - 1 > X[{0}, 0]", "X[{0}, x] > least"])
     around = pick(["", " for x >= 1", f" for {'r' if rows else 'y'} <= x"])
-    item, last = pick([("X[{0}, x]", ""), ("({0}, x)", ", 2"), ("(x, X[{0}, x] + 1, {0})", ", 3")])
+    item, last = pick([("X[{0}, x]", ""), ("({0}, x)", ", 2"), ("(X[{0}, 0], X[{0}, x] + 1, {0})", ", 3")])
     left, index = ("r, n[r]", "r") if rows else ("n[o]", "y")
     shape, reduced = ("H, C" if rows else "C"), ("x" if rows else "y, x")
     return (
@@ -55,9 +55,30 @@ def _steps(pick, reduced, left):
         yield f"cache_register(n, at={pick(order)})"
 
 
+def _ranked_steps(pick, reduced, left):
+    """Steps that store hits at their ranks, of which some may be refused."""
+    names = ["rank"] if len(reduced) == 1 else ["rank", "local", "ahead"]
+    yield f"rank(n) -> {', '.join(names)}"
+    for name in names[1:] or names:
+        way, size = pick(["scan", "split", "split along", "as it is"]), pick([2, 3, 4, 32])
+        if way == "scan":
+            yield f"scan({name}) -> {name}_run"
+        if way.startswith("split"):
+            yield f"split_scan({name}, {size}) -> {name}_total, {name}_part, {name}_front"
+            yield f"scan({name}_front) -> {name}_run"
+        if way == "split along":
+            yield f"scan({name}_part, along={name}_total)"
+    yield f"scan(n, along={names[-1]}_run)"
+    yield f"cache_register({names[-1]}_run, at={names[-1]}.{left[0]})"
+    yield f"bind(rank.{left[0]}, block.x)"
+    yield f"tile({reduced[-1]}, {pick([2, 3, 32])}) -> a, v"
+    for loop, kind in zip(pick([[*left, "v"], ["a", "v"], ["v"]]), ("block.x", "thread.x"), strict=False):
+        yield f"bind({loop}, {kind})"
+
+
 def _check_hits(tree, sizes, arrays):
     """The program, run in sequence, keeps what the reference does."""
-    equation = tree.kernel.equations[0]
+    equation = tree.kernel.written_kernel.equations[0]
     expected = reference(tree.kernel, sizes, arrays)
     result = run(tree, sizes, arrays)
     assert (result["n"][expected["n"].written] == expected["n"].value[expected["n"].written]).all()
@@ -80,7 +101,8 @@ def test_random_lists(number):
             "X": np.array([[rng.randrange(-2, 3) for _ in range(sizes["W"])] for _ in range(sizes["H"])], np.int32)
         }
         arrays["least"] = np.int32(rng.randrange(-3, 3))
-        for step in _steps(rng.choice, reduced, left):
+        steps = rng.choice([_steps, _ranked_steps])
+        for step in steps(rng.choice, reduced, left):
             try:
                 (*_, new) = stepped(tree, step)
             except TilegenError:

@@ -166,8 +166,9 @@ def _keep(w: CodeWriter, stmt: Stmt, hits: Hits, depth: int, where: str, value: 
     if hits.rank is None:
         w.put(depth, f"if not set{n}[t]: unset({where}, {stmt.target.buffer!r}, t)")
     w.put(depth, f"if {value}:")
-    items = [_narrow(w, access.buffer, _expr(w, item, depth + 1, where, {})) for item in hits.items]
-    w.put(depth + 1, f"place = {_expr(w, hits.rank, depth + 1, where, {}) if hits.rank else f'data{n}[t]'}")
+    loads: Loads = {}
+    items = [_narrow(w, access.buffer, _expr(w, item, depth + 1, where, loads)) for item in hits.items]
+    w.put(depth + 1, f"place = {_expr(w, hits.rank, depth + 1, where, loads) if hits.rank else f'data{n}[t]'}")
     if hits.rank is None:
         w.put(depth + 1, f"data{n}[t] = {_narrow(w, stmt.target.buffer, 'place + 1')}")
     w.put(depth + 1, f"if 0 <= place < {_index_text(w, hits.capacity)}:")

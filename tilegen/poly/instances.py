@@ -74,8 +74,10 @@ class Leaf:
         if stmt.reduce:
             found += [Use(a.buffer, a.index, False, promise=self.promise) for a in written]
         found += [Use(a.buffer, a.index, True, promise=self.promise) for a in written]
-        kept = stmt.hits if stmt.reduce else None  # without a count, they are all that is written
-        return (*found, *([Use(kept.access.buffer, kept.access.index, True)] if kept else []))
+        if stmt.hits:
+            access = stmt.hits.access
+            found += [Use(access.buffer, access.index, True, promise=None if stmt.reduce else self.promise)]
+        return tuple(found)
 
     @cached_property
     def buffers(self) -> tuple[str, ...]:
