@@ -8,13 +8,14 @@ from tilegen.ir.in_place import memory_of
 
 
 def drawn(kernel, sizes, draw):
-    """The inputs of a kernel in their storage orders: what `draw` makes of each shape."""
+    """The inputs of a kernel in their storage orders, and its scalars: what `draw` makes of each shape."""
 
     def array(tensor):
         values = draw([tensor.shape[d].evaluate(sizes) for d in tensor.order])
         return from_values(np.asarray(values), tensor.dtype).transpose(np.argsort(tensor.order))
 
-    return {memory_of(t.name): array(t) for t in kernel.tensors if t.role == "input"}
+    numbers = {s.name: from_values(np.asarray(draw([1])), s.dtype)[0] for s in kernel.scalars}
+    return {memory_of(t.name): array(t) for t in kernel.tensors if t.role == "input"} | numbers
 
 
 def as_called(kernel, arrays):

@@ -35,7 +35,7 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
     if stmt.reduce == "list":
         raise Refused(
             f"atomic updates of '{stmt.name}' come in any order, and its hits have to keep theirs",
-            way="an unordered_list in the kernel may have its hits in any order",
+            way=f"rank({stmt.name}) -> rank tells each hit its place, and an unordered_list has its hits in any order",
         )
     if (stmt.reduce, buffer.dtype) not in NATIVE:
         raise NoForm(

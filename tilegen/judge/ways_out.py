@@ -46,6 +46,8 @@ def _role(program: Projection, leaf: Leaf, loop: str) -> int:
 def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:
     """How blocks could do it."""
     stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
+    if stmt.reduce == "list":
+        return (f"before all other steps, rank({stmt.name}) -> rank tells each hit its place: then all go at once",)
     if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
         return ()
     if stmt.hits:
