@@ -90,8 +90,8 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
     if prod(program.threads(number, kind) for kind in THREAD_KINDS) % WARP:
         raise NoForm(f"a block looks back by a warp, and the blocks along '{loop.name}' are no whole warps")
     if {(name, kind) for kind in kinds} - program.register_copies[number]:
-        raise Refused(f"not every thread has '{name}', which its block is handed",
-                      way="cache what is computed from it in registers, too, at the loop of blocks", code="structure")  # fmt: skip
+        way = "cache what is computed from it in registers, too, at the loop of blocks"
+        raise Refused(f"not every thread has '{name}', which its block is handed", way=way, code="structure")
 
 
 def check_apart(tree: Tree, loop: str, handed: str) -> None:

@@ -193,7 +193,7 @@ def _notes(original: Original, p: Precedence) -> tuple[str, ...]:
         if equation.best and not isinstance(equation.arg, Load):  # of equal values the first one wins
             return (f"{kept}, or divide it by rfactor({p.source}, ...)",)
         if equation.hits:
-            return kept, f"before all other steps, rank({p.source}) -> rank tells each hit its place: then they go in any order"
+            return kept, f"before all other steps, rank({p.source}) -> rank tells each hit its place"
         return kept, f"reassociate({p.source}) before this step allows any order"
     return (f"keep a loop that holds both '{p.source}' and '{p.sink}' outside, or order them as the kernel does",)
 
