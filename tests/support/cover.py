@@ -17,7 +17,8 @@ from tests.support.stock import cases, lower_stock, schedule_stock
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Cast, Loop, Op, Stmt
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Start
+from tilegen.lowering.launch.program import Start
+from tilegen.lowering.launch.timelines import Arrive, Await, Box
 
 STORED = Path(__file__).parents[1] / "golden" / "cover.txt"
 _WAYS = {f.name: f.default for f in fields(Loop) if f.type in ("bool", "int", "str") and f.name not in ("name", "step")}

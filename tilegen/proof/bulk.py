@@ -24,7 +24,7 @@ from tilegen.ir.row_digits import count_rows
 from tilegen.ir.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes, substitute, walk
 from tilegen.lowering.launch.memory import shared_layout
-from tilegen.lowering.launch.program import For, If, Launch, Spmd, names_in, nodes
+from tilegen.lowering.launch.program import For, If, Launch, Spmd, Start, names_in, nodes
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
@@ -36,7 +36,6 @@ from tilegen.lowering.launch.timelines import (
     Await,
     Box,
     Event,
-    Start,
     StartBarriers,
     box_place,
     is_await,

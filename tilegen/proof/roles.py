@@ -35,7 +35,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.launch.program import Barrier, Combine, For, If, Launch, Spmd, names_in, nodes, with_body
+from tilegen.lowering.launch.program import Barrier, Combine, For, If, Launch, Spmd, Start, names_in, nodes, with_body
 from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
@@ -46,7 +46,6 @@ from tilegen.lowering.launch.timelines import (
     Box,
     NextSlot,
     RingPlace,
-    Start,
     StartRing,
     is_event,
 )

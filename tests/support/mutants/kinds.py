@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.lowering.launch.program import Start
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
     EMPTIED,
@@ -15,7 +16,6 @@ from tilegen.lowering.launch.timelines import (
     Box,
     Fence,
     NextSlot,
-    Start,
     products,
 )
 

@@ -6,19 +6,9 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
+from tilegen.lowering.launch.program import Start, TimelineNode
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import (
-    ONE,
-    Arrive,
-    Await,
-    Box,
-    Fence,
-    NextSlot,
-    Start,
-    StartBarriers,
-    StartRing,
-    TimelineNode,
-)
+from tilegen.lowering.launch.timelines import ONE, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 
 ReadByBulk = TimelineNode | RegisterBudget
 

@@ -11,8 +11,8 @@ from itertools import product
 from tests.support.enumeration.runs import Wrong
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Const
-from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import Await, Box, Start, StartBarriers
+from tilegen.lowering.launch.program import For, If, Start
+from tilegen.lowering.launch.timelines import Await, Box, StartBarriers
 
 
 class BulkMemory(dict):

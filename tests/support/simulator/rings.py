@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.ptx_isa import WARP
 from tests.support.simulator.warp import warp_steps
-from tilegen.lowering.launch.program import If
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, NextSlot, Start
+from tilegen.lowering.launch.program import If, Start
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, NextSlot
 
 
 def has_ring(launch):

@@ -13,7 +13,8 @@ from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.bulk import swizzled
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access
-from tilegen.lowering.launch.timelines import Await, Box, Start
+from tilegen.lowering.launch.program import Start
+from tilegen.lowering.launch.timelines import Await, Box
 
 
 class StoreMemory:

@@ -34,13 +34,14 @@ from tilegen.lowering.launch.program import (
     Let,
     LookBack,
     Perform,
+    Start,
     VectorCopy,
     VectorDeclare,
     VectorLoad,
     VectorStore,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, Start, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}

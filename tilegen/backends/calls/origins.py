@@ -14,8 +14,8 @@ from tilegen.errors import Source, Span
 from tilegen.frontend.data import file_of
 from tilegen.ir.nodes import Access, Buffer, Loop, Stmt
 from tilegen.lowering import Launch
-from tilegen.lowering.launch.program import Barrier, Declare, Flag, For, Function, If, Perform, Spmd, VectorCopy
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Start
+from tilegen.lowering.launch.program import Barrier, Declare, Flag, For, Function, If, Perform, Spmd, Start, VectorCopy
+from tilegen.lowering.launch.timelines import Arrive, Await, Box
 from tilegen.schedule import Derivation
 
 

@@ -35,6 +35,7 @@ from tilegen.lowering.launch.program import (
     LookBack,
     Perform,
     Spmd,
+    TimelineNode,
     VectorCopy,
     VectorDeclare,
     VectorLoad,
@@ -42,7 +43,7 @@ from tilegen.lowering.launch.program import (
     names_in,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import COPIES, Arrive, Await, Box, Fence, TimelineNode
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Await, Box, Fence
 from tilegen.lowering.threads.scatters import scattered
 
 _UNROLLED = ("unrolled", "vector")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.reserved_words import fresh, means
-from tilegen.lowering.launch.program import Combine, For, Function, If, Launch, Let, Perform, Spmd
-from tilegen.lowering.launch.timelines import Start, StartRing
+from tilegen.lowering.launch.program import Combine, For, Function, If, Launch, Let, Perform, Spmd, Start
+from tilegen.lowering.launch.timelines import StartRing
 
 _NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop

@@ -12,7 +12,7 @@ from tilegen.backends.text.perform import hold_lines
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices
-from tilegen.lowering.launch.program import Spmd
+from tilegen.lowering.launch.program import Spmd, Start, TimelineNode
 from tilegen.lowering.launch.timelines import (
     ONE,
     Arrive,
@@ -21,10 +21,8 @@ from tilegen.lowering.launch.timelines import (
     Fence,
     NextSlot,
     RingPlace,
-    Start,
     StartBarriers,
     StartRing,
-    TimelineNode,
 )
 
 HOW_TO_LAUNCH = "launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1"

@@ -29,23 +29,14 @@ from tilegen.lowering.launch.program import (
     LookBack,
     Perform,
     Spmd,
+    Start,
     VectorCopy,
     VectorDeclare,
     VectorLoad,
     VectorStore,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import (
-    STORES,
-    Arrive,
-    Await,
-    Box,
-    Fence,
-    NextSlot,
-    Start,
-    StartBarriers,
-    StartRing,
-)
+from tilegen.lowering.launch.timelines import STORES, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 from tilegen.lowering.threads.scatters import scattered
 from tilegen.proof.inlining import without_calls
 

@@ -40,11 +40,13 @@ from tilegen.lowering.launch.program import (
     Launch,
     Let,
     Spmd,
+    Start,
+    TimelineNode,
     VectorCopy,
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.launch.timelines import Start, StartRing, TimelineNode, integers_of
+from tilegen.lowering.launch.timelines import StartRing, integers_of
 from tilegen.poly import Facts
 
 Shape = tuple[Affine, ...]

@@ -39,7 +39,7 @@ from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described, Hold
 from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import Start, TimelineNode
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, Fence, NextSlot, StartBarriers, StartRing
 
 
 @dataclass(frozen=True)
@@ -241,6 +241,14 @@ class Call:
     unprinted: tuple[Affine, ...] = ()
 
 
+@dataclass(frozen=True)
+class Start(Event):
+    """One thread starts what is in `body`, and by that arrives: when it has ended, the event has happened."""
+
+    body: tuple[Spmd, ...] = ()
+
+
+TimelineNode = Start | Arrive | Await | Fence | Box | StartBarriers | StartRing | NextSlot
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
     | Combine | LookBack | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt

@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Access
-
-if TYPE_CHECKING:
-    from tilegen.lowering.launch.program import Spmd
 
 ONE = const(1)
 
@@ -133,7 +130,7 @@ class _AtBarrier:
 
 
 @dataclass(frozen=True)
-class _Event(_AtBarrier):
+class Event(_AtBarrier):
     """What is said of an event: its `number` on the timeline at `at`, which is a barrier in shared memory or the number
     of a barrier; there may be one of a kind.
 
@@ -149,14 +146,7 @@ class _Event(_AtBarrier):
 
 
 @dataclass(frozen=True)
-class Start(_Event):
-    """One thread starts what is in `body`, and by that arrives: when it has ended, the event has happened."""
-
-    body: tuple[Spmd, ...] = ()
-
-
-@dataclass(frozen=True)
-class Arrive(_Event):
+class Arrive(Event):
     """A warp, a thread or a block arrives.
 
     With `blocks`, a bit for each block of the cluster, it does at this place of each of these.
@@ -166,7 +156,7 @@ class Arrive(_Event):
 
 
 @dataclass(frozen=True)
-class Await(_Event):
+class Await(Event):
     """Each thread waits until the event has happened; number -1 has from the beginning. Of groups it waits for all that
     the thread has started, but for the last ones that are `left`."""
 
@@ -256,10 +246,6 @@ class NextSlot:
     by: Affine = ONE
 
 
-Event = Start | Arrive | Await
-TimelineNode = StartBarriers | Event | Fence | Box | StartRing | NextSlot
-
-
 def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:
     """True for a wait at one of these timelines; without any, at a barrier in shared memory."""
     return isinstance(node, Await) and (node.line in lines if lines else node.line.has_phases)
@@ -270,16 +256,16 @@ def is_event(node: object, *lines: Timeline) -> bool:
     return isinstance(node, Event) and node.line in lines
 
 
-def integers_of(node: TimelineNode) -> tuple[tuple[Access, ...], tuple[Affine, ...], tuple[Affine, ...]]:
+def integers_of(node: object) -> tuple[tuple[Access, ...], tuple[Affine, ...], tuple[Affine, ...]]:
     """(accesses, other integers, coordinates) that the text of a node computes itself."""
     match node:
         case Box(_, place, _, coordinates, at):
             return (place, at) if at else (place,), (), coordinates
-        case Start(_, at) if isinstance(at, Access):
-            return (at,), (), ()
         case Arrive(_, at, number) | Await(_, at, number) if isinstance(at, Access):
             return (at,), (number,), ()
         case NextSlot(_, value) | Arrive(_, Affine() as value) | Await(_, Affine() as value):
             return (), (value,), ()
+        case Event(_, Access() as at):
+            return (at,), (), ()
         case _:
             return (), (), ()

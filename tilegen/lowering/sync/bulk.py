@@ -24,8 +24,8 @@ from tilegen.ir.ranges import begins
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.launch.grid import Cluster
-from tilegen.lowering.launch.program import For, If, Spmd, with_body
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, Box, Start, is_await
+from tilegen.lowering.launch.program import For, If, Spmd, Start, with_body
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
 from tilegen.lowering.sync.conflicts import Path

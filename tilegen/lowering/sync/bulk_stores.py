@@ -23,8 +23,8 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Loop, Node, Tree
 from tilegen.judge import BoxCopy, box_copy, first_element
 from tilegen.lowering.guards.guards import IsImplied
-from tilegen.lowering.launch.program import Barrier, For, If, Spmd, with_lists
-from tilegen.lowering.launch.timelines import STORES, Await, Box, Start, is_await
+from tilegen.lowering.launch.program import Barrier, For, If, Spmd, Start, with_lists
+from tilegen.lowering.launch.timelines import STORES, Await, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
 from tilegen.lowering.sync.conflicts import Conflict, Path

@@ -17,7 +17,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Load, Loop, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
-from tilegen.lowering.launch.program import Barrier, Flag, For, If, Let, Spmd, nodes, with_body
+from tilegen.lowering.launch.program import Barrier, Flag, For, If, Let, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
@@ -26,7 +26,6 @@ from tilegen.lowering.launch.timelines import (
     Await,
     NextSlot,
     RingPlace,
-    Start,
     StartBarriers,
     StartRing,
     is_await,
