@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilegen.errors import LimitError
 from tilegen.ir.nodes import THREAD_KINDS, Loop, Node, Stmt, Tree
 from tilegen.judge import Dependence, DependenceKind, dependences
 from tilegen.lowering.threads.distribute import Block
@@ -72,30 +71,13 @@ def conflicts(tree: Tree, block: Block, waits: Sequence[tuple[Path, Stmt]] = ())
         depth = min(shared, len(around))
         if d.carried_by is not None:
             depth = [loop.name for loop in around].index(d.carried_by) + 1
-        inside = [loop for loop in around[:depth] if loop.kind in THREAD_KINDS]
-        if inside:
-            if d.exists:
-                raise _no_place(around[depth - 1], inside[0], d)
-            continue
+        if any(loop.kind in THREAD_KINDS for loop in around[:depth]):
+            continue  # the judge has shown that there is none
         space = tree.buffer(d.buffer).space
         loops = {after[: n + 1]: loop.name for n, loop in enumerate(beyond)}
         of_store = d.kind == "WAR" and space == "shared" and around[-1:] != () and around[-1].kind == "bulk"
         found.append(Conflict(d, space == "global", before, after, depth, loops, of_store))
     return tuple(found)
-
-
-def _no_place(loop: Loop, outer: Loop, dependence: Dependence) -> LimitError:
-    name, way = outer.name, f"order '{outer.name}' inside the loops that its threads share"
-    where = f"inside thread loop '{name}', where not all of the block come by"
-    if outer.roles:
-        where = f"in a role of '{name}', where the other roles do not come by"
-        way = f"leave what uses '{dependence.buffer}' later behind the roles, where a barrier can stand"
-    return LimitError(
-        f"threads have to wait for each other {where}",
-        loop.span,
-        witness=dependence.witness,
-        notes=(way if outer.roles else f"{way}, or fuse the thread loops in it",),
-    )
 
 
 def _loops_at(body: tuple[Node, ...], path: Path) -> Iterator[Loop]:
