@@ -121,6 +121,20 @@ def test_times_of_tuning_take_part(tmp_path) -> None:
     assert chooser.explain(M=64, N=4095).chosen.name != "lanes"
 
 
+def test_facts_speak_of_parameters_and_leave_out_sums_with_nothing_to_split() -> None:
+    text = TEXT.replace(
+        "lanes where N % 64 == 0, N >= 512", "lanes(R in {4, 8}) where N > 100 * R\n    rows where N > T"
+    )
+    chooser = api.from_text(text).kernel().family("h100")
+    found = {n: [c.name for c in chooser.candidates if c.serves({"M": 3, "N": n})] for n in (4, 5, 801)}
+    both = ["rows(T=4)", "rows(T=32)"]
+    assert found == {4: both, 5: [*both, "rows"], 801: [*both, "lanes(R=4)", "lanes(R=8)", "rows"]}
+    assert chooser.explain(M=3, N=500).to_json()["members"]["lanes(R=8)"] == "not N > 100 * R"
+    for kernel in ("hgemm", "hgemm_f16", "hgemm_nt"):
+        members = tilegen.load("hgemm").kernel(kernel).family("h100").candidates
+        assert not [c.name for c in members if "KP" in c.parameters and c.serves(dict.fromkeys("MNK", 512))]
+
+
 def test_coefficients_are_those_of_the_machine() -> None:
     candidate = tilegen.load("gemm").kernel().family("a100").candidates[0]
     assert candidate.coefficients == Coefficients()

@@ -60,7 +60,8 @@ def _check_member(module: Module, family: Family, member: Member) -> None:
             raise SourceError(f"'{found.name}' has no parameter '{parameter.name}'", parameter.span, notes=notes)
     declared = module.kernels[family.kernel]
     sizes = {*declared.size_names(), *declared.constants}
+    numbers = {parameter.name for parameter in found.parameters if isinstance(parameter.default, int)}
     for fact in member.facts:
-        if unknown := sorted(fact.names() - sizes):
+        if unknown := sorted(fact.names() - {*sizes, *numbers}):
             notes = did_you_mean(unknown[0], sizes, "its sizes are", none="it has none")
             raise SourceError(f"kernel '{family.kernel}' has no size '{unknown[0]}'", fact.span, notes=notes)

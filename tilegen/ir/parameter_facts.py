@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from tilegen.errors import Span
 
@@ -38,6 +39,10 @@ class Fact:
         except ZeroDivisionError:
             return False
 
+    def fixed(self, values: Mapping[str, int | str]) -> Fact:
+        """The fact with these parameters as numbers."""
+        return replace(self, formula=_fixed(self.formula, values))
+
     @cached_property
     def _order(self) -> tuple[str, ...]:
         return tuple(sorted(self.names()))
@@ -66,6 +71,16 @@ def python_of(formula: Formula) -> str:
             return f"({python_of(left)} {operator} {python_of(right)})"
         case _:
             raise TypeError(formula)
+
+
+def _fixed(formula: Formula, values: Mapping[str, int | str]) -> Any:
+    match formula:
+        case str():
+            return int(values[formula]) if formula in values else formula
+        case Operation(operator, args):
+            return Operation(operator, tuple(_fixed(each, values) for each in args))
+        case _:
+            return formula
 
 
 def _names(formula: Formula) -> Iterator[str]:

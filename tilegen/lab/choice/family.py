@@ -157,7 +157,7 @@ def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
     """The coefficients that measurements on a machine of this architecture have given.
 
     They go by the name of a member, in a stock family that was measured; by the formula of its model, in all of them;
-    "*" has what the members of the family have in common.
+    "split_k *" has what members of that schedule have in common, "*" all of the family.
     """
     there = _all_fitted(machine.arch)
     own = there.get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})

@@ -116,14 +116,17 @@ class TunedKernel:
     def _candidates(self, family: Family, member: Member, machine: Machine) -> Iterator[Candidate]:
         file: _File = self.file
         schedule = file.find_schedule(member.schedule, self.ir.name)
-        known = fitted(family, machine)
+        known, sizes = fitted(family, machine), {*self.ir.sizes, *self.values}
         for name, given in parameters_of(member, schedule):
             # Whether these trees are the kernel the judge is asked of the one that is chosen.
             tree = apply(self.ir, schedule, given, file.defines, file.instructions, accepted=True).tree
             model = Model(tree, machine)
             made = partial(self.schedule, member.schedule, **given)
-            by = known.get(name) or known.get(model.formula) or known.get("*") or Coefficients()
-            whole = (name, member.schedule, given, member.facts, tree, model, by, made)
+            words = (name, model.formula, f"{member.schedule} *", "*")
+            by = next((known[word] for word in words if word in known), Coefficients())
+            values = {p.name: p.default for p in schedule.parameters} | given
+            facts = tuple(fact.fixed({n: v for n, v in values.items() if n not in sizes}) for fact in member.facts)
+            whole = (name, member.schedule, given, facts, tree, model, by, made)
             yield Candidate(*whole, refused=refusal(tree, machine.arch))
 
     def _recorded(self, tuned: str | Path, machine: Machine) -> Iterator[Candidate]:
