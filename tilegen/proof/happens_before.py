@@ -149,8 +149,9 @@ class _Protocol(Knowledge):
         sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
         event = self.numbers.event(here)
         for before_this, rows, names in self.numbers.before(here, event):
-            pieces = self.knowing(here, before_this, event, (*self.waits, *self.takes), arrival)
-            refuse_uncovered(self.program, sentence, here, here.rows + rows, pieces, names)
+            wanted = here.rows + rows
+            pieces = self.knowing(here, before_this, event, (*self.waits, *self.takes), arrival, wanted)
+            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
 
     def check_turn(self, turn: Placed) -> None:
         """Those of a group take its turn, all at once; others pass it."""
@@ -229,8 +230,9 @@ class _Protocol(Knowledge):
         event = self.numbers.event(here)
         sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
         for before, rows, names in self.numbers.before(here, event):
-            pieces = self.knowing(here, before, event, self.waits, wait)
-            refuse_uncovered(self.program, sentence, here, here.rows + rows, pieces, names)
+            wanted = here.rows + rows
+            pieces = self.knowing(here, before, event, self.waits, wait, wanted)
+            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
         for arrival in self.at_barrier(self.arrivals, wait):
             self._check_seen_first(wait, arrival)
 
@@ -253,7 +255,7 @@ class _Protocol(Knowledge):
                     alone = (rows_of_same_thread(early, here),)
                     pieces = (
                         seen + behind + rows_of_same_thread(told, early)
-                        for told, seen in self.told(here, (event, self.numbers.event(here)), self.waits, wait)
+                        for told, seen in self.told(here, (self.numbers.event(here), event), self.waits, wait)
                         for behind in ways_ahead(early, told)
                     )
                     refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))

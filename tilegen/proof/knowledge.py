@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.rows import Rows, rename
-from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of
+from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.barriers import CertainBarriers
 from tilegen.proof.kinds import COPIES, leaves_of_kind
 from tilegen.proof.moments import RANK, Moment, rows_of_same_thread, ways_ahead
@@ -39,15 +39,16 @@ class Knowledge:
         return [p for p in self.at_launch(events, other) if self.numbers.target(p).buffer == name]
 
     def knowing(
-        self, here: Moment, event: Event, later: Event, waits: Sequence[Placed], barrier: Placed
+        self, here: Moment, event: Event, later: Event, waits: Sequence[Placed], barrier: Placed, given: Rows
     ) -> Iterator[Rows]:
-        """Pieces where the thread of `here` knows that the event at the barrier has happened. It, and one that is
-        `later`, are those at other barriers that it may know this from."""
+        """Pieces where the thread of `here` knows that the event at the barrier has happened, if what is `given` holds.
+        It, and one that is `later`, are those at other barriers that it may know this from."""
         for _, rows in self.seen(here, event, self.at_barrier(waits, barrier), "'"):
             yield rows
-        for told, rows in self.told(here, (event, later), waits, barrier):
-            for _, known in self.seen(told, event, self.at_barrier(waits, barrier), "'''"):
-                yield rows + known
+        for told, rows in self.told(here, (later, event), waits, barrier):
+            if solvable(self.program.original.context + given + rows):
+                for _, known in self.seen(told, event, self.at_barrier(waits, barrier), "'''"):
+                    yield rows + known
 
     def seen(self, here: Moment, event: Event, waits: Sequence[Placed], mark: str) -> Iterator[tuple[Moment, Rows]]:
         """(a wait for the event by the thread of `here` before that, rows for it)."""
