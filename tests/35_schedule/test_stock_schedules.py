@@ -13,8 +13,38 @@ from tilegen.interpreter import reference, run
 from tilegen.interpreter.dtypes import to_values
 
 # Small sizes that are no multiples of any tile, and sizes that are.
-ODD = {"Z": 3, "A": 3, "M": 37, "N": 35, "K": 33, "B": 2, "C": 3, "H": 9, "W": 10, "F": 5, "G": 3, "D": 19, "P": 21}
-EVEN = {"Z": 2, "A": 2, "M": 64, "N": 64, "K": 32, "B": 1, "C": 2, "H": 16, "W": 32, "F": 4, "G": 2, "D": 16, "P": 64}
+ODD = {
+    "Z": 3,
+    "A": 3,
+    "M": 37,
+    "N": 35,
+    "K": 33,
+    "B": 2,
+    "C": 3,
+    "H": 9,
+    "W": 10,
+    "F": 5,
+    "G": 3,
+    "D": 19,
+    "P": 21,
+    "CAP": 11,
+}
+EVEN = {
+    "Z": 2,
+    "A": 2,
+    "M": 64,
+    "N": 64,
+    "K": 32,
+    "B": 1,
+    "C": 2,
+    "H": 16,
+    "W": 32,
+    "F": 4,
+    "G": 2,
+    "D": 16,
+    "P": 64,
+    "CAP": 16,
+}
 
 
 def inputs(kernel, sizes, seed=0):

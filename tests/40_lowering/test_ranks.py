@@ -36,6 +36,20 @@ kernel pairs(X: f32[H, W], least: f32) -> at: i32[CAP, 2], n: i32[1]:
 schedule s for pairs():
     rank(n) -> rank, local, ahead
 """
+ABOVE = """
+kernel above(X: f32[M, N]) -> Y: f32[M, C], n: i32[M]:
+    Y[r, n[r]] = list[i](X[r, i] if X[r, i] > X[r - 1, i]) for r >= 1
+schedule s for above():
+    rank(n) -> rank
+    split_scan(rank, 32) -> total, local, front
+    scan(local, along=total)
+    scan(front) -> run
+    scan(n, along=run)
+    cache_register(total, at=total.io)
+    cache_register(run, at=front.r)
+    bind(total.r, block.x)
+    bind(total.kii, thread.x)
+"""
 RUNNING = """\
     scan(rank) -> run
     scan(n, along=run)
@@ -82,6 +96,7 @@ CASES = {
     "tiles": (ONE.format(word="unordered_list") + TILES, {"N": 70, "C": 40}),
     "in one pass": (ONE.format(word="list") + TILES + "    look_back(c)\n", {"N": 70, "C": 40}),
     "rows": (ROWS.format(word="list") + BY_ROWS, {"M": 6, "N": 3, "C": 2}),
+    "rows that are not all there": (ABOVE, {"M": 3, "N": 34, "C": 2}),
     "pairs": (PAIRS.format(word="list"), {"H": 3, "W": 4, "CAP": 4}),
     "levels": (PAIRS.format(word="list") + LEVELS, {"H": 3, "W": 4, "CAP": 4}),
 }

@@ -125,7 +125,7 @@ def _running(
         loops=loops,
         value=substitute(whole.value, here | {prefix.k.name: place}),
         reduced=reduced,
-        conditions=substitute(prefix.terms_at(place), here),
+        conditions=substitute((*prefix.rows, *prefix.terms_at(place)), here),
     )
     new = replace(
         whole,

@@ -161,11 +161,12 @@ def _names_in(value: object) -> frozenset[str]:
     return frozenset(name for v in walk(value) if isinstance(v, Affine) for name in v.names())
 
 
-def join_terms(stmt: Stmt, combine: Combine, alike: bool, is_implied: IsImplied) -> Stmt:
+def join_terms(stmt: Stmt, combine: Combine, alike: bool, kept: bool, is_implied: IsImplied) -> Stmt:
     """The update as what each lane does: its own term, where it has one.
 
     Args:
         alike: all lanes make the update, in registers of their own; else the first one has to.
+        kept: it is made in registers, where the neutral element of lanes without terms changes nothing.
     """
     (lane,) = combine.lane.names()
     first = Condition(var(lane), equal=True)
@@ -177,7 +178,7 @@ def join_terms(stmt: Stmt, combine: Combine, alike: bool, is_implied: IsImplied)
         # In registers, they are those of the first lane.
         target, best = substitute((stmt.target, stmt.best), {lane: const(0)})
         stmt = replace(stmt, target=target, best=best)
-        if not any(_has_term(combine.test, lane, n, guard, is_implied) for n in (0, combine.lanes - 1)):
+        if not kept and not any(_has_term(combine.test, lane, n, guard, is_implied) for n in (0, combine.lanes - 1)):
             raise Unproved(f"'{stmt.name}' may be updated where no lane has a term")
     guard = tuple(dict.fromkeys((*guard, *combine.test)))
     return replace(stmt, value=combine.value, arg=combine.arg, guard=guard)

@@ -300,8 +300,9 @@ class _Lift:
         if combine is not None:
             everywhere = all((stmt.target.buffer, axis) in alike for axis in combine.lane.names())
             is_implied = implication_checker(self.result.kernel, self.result.loops, self.launch.requires)
+            kept = self.launch.buffers[stmt.target.buffer].space == "register"
             stmt, combine = rewrite_accesses((stmt, combine), change)
-            new = join_terms(stmt, combine, everywhere, is_implied)
+            new = join_terms(stmt, combine, everywhere, kept, is_implied)
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
         return rewrite_accesses(stmt, change)

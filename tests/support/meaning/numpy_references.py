@@ -379,7 +379,8 @@ CASES = [
     *(Case("schedules/row_sum", "row_sum", sizes("M", (1,), (5,)), lambda i: {"y": i["X"].sum(axis=1)}, {"N": n})
       for n in (1, 11)),
     *(Case(f"schedules/{name}", name, VECTOR, compaction) for name in ("compaction", "compaction_ordered")),
-    Case("schedules/keypoints", "keypoints", sizes("H W CAP", (1, 1, 6), (9, 11, 6), (30, 20, 6)), keypoints),
+    *(Case(f"schedules/{name}", name, sizes("H W CAP", (1, 1, 6), (9, 11, 6), (30, 20, 6)), keypoints)
+      for name in ("keypoints", "keypoints_ordered")),
     Case("schedules/prefix", "prefix", VECTOR, lambda i: {"y": i["x"].cumsum()}),
     Case("schedules/rows", "sum_rows", MN, lambda i: {"y": i["X"].sum(axis=1)}),
     Case("schedules/rows", "softmax_rows", MN, softmax),

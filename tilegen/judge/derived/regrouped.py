@@ -103,6 +103,7 @@ class _WrittenOut:
         between = self.kernel.equations[self.kernel.equations.index(runs) + 1 : self.kernel.equations.index(equation)]
         if not told or any(load.buffer == equation.target for e in between for load in loads(e)):
             raise Refused(f"'{equation.target}' does not read '{runs.target}' in the loop that reduces it")
+        self._check_there(runs, place)
         inner, outermost = self._enter(runs, place), runs.reduced[0].name
         before = place.at[outermost] - inner.at[outermost] - (0 if equation.inclusive else 1)
         inner = replace(inner, guard=(*inner.guard, Condition(before)))
@@ -127,19 +128,26 @@ class _WrittenOut:
             case Load(buffer, index, fallback=None):
                 source = self._source(equation, buffer)
                 inner = substitute(index, place.at)
-                at = {str(loop): there for loop, there in zip(source.index, inner, strict=True)}
-                yield from self.terms(source, replace(place, at=at))
+                at = {str(loop): index for loop, index in zip(source.index, inner, strict=True)}
+                self._check_there(source, there := replace(place, at=at))
+                yield from self.terms(source, there)
             case _:
                 raise Refused(f"'{equation.target}' is made of more than results of '{self.whole.target}'")
 
     def _source(self, equation: Equation, name: str) -> Equation:
-        """The equation of a tensor that `equation` reads, which has a value everywhere."""
+        """The equation of a tensor that `equation` reads, which has a value everywhere but for its conditions."""
         found = equation_of(self.kernel, name)
         tensor = self.kernel.tensor(name)
         earlier = self.kernel.equations.index(found) < self.kernel.equations.index(equation)
-        if not earlier or not defines_all(found, tensor) or tensor.dtype != self._dtype(self.whole.target):
+        every = defines_all(replace(found, conditions=()), tensor)
+        if not earlier or not every or tensor.dtype != self._dtype(self.whole.target):
             raise Refused(f"'{equation.target}' reads '{name}', which is no result of '{self.whole.target}'")
         return found
+
+    def _check_there(self, source: Equation, place: _Place) -> None:
+        """Refused where the source may have no value at the place: its conditions are those of who reads it."""
+        if not set(substitute(conditions_on_left(source), place.at)) <= set(place.guard):
+            raise Refused(f"'{source.target}' is read where it may have no value")
 
     def _dtype(self, name: str) -> str:
         return self.kernel.tensor(name).dtype

@@ -44,6 +44,11 @@ class Prefix:
         """What is reduced besides `k`."""
         return tuple(r for r in self.equation.reduced if r != self.k)
 
+    @property
+    def rows(self) -> tuple[Condition, ...]:
+        """The conditions on the other loops of the left side: where they do not hold, there is no prefix at all."""
+        return tuple(c for c in self.points if self.i.name not in c.value.names())
+
     def terms_at(self, place: Affine) -> tuple[Condition, ...]:
         """The conditions on terms where `k` is at `place` of the common range."""
         return substitute(self.terms, {self.k.name: place}) + _within(self.k, place, self.extent)

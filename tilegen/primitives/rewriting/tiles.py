@@ -53,7 +53,7 @@ class Tiles:
             reduced=(ki, *rest),
             conditions=(
                 *reaches,
-                *substitute(self.prefix.terms, here | {k.name: place}),
+                *substitute((*self.prefix.rows, *self.prefix.terms), here | {k.name: place}),
                 *self._tail(k, place),
             ),
         )
@@ -72,7 +72,10 @@ class Tiles:
             loops=frame,
             value=Load(total.target, index, total.value.dtype),
             reduced=(ko,),
-            conditions=(Condition(var(frame[-1].name) - var(ko.name) - 1),),
+            conditions=(
+                Condition(var(frame[-1].name) - var(ko.name) - 1),
+                *substitute(self.prefix.rows, self._outer(frame)),
+            ),
         )
 
     def combined(self, ahead: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
