@@ -69,6 +69,7 @@ def terms_of(kernel: Kernel, whole: Equation) -> tuple[tuple[str, tuple[Affine, 
         kernel = kernel.origin
         prefix = next((e for e in kernel.equations if isinstance(made, Regrouped) and e.target == made.target), None)
         if isinstance(made, Regrouped) and prefix and len(prefix.reduced) == len(whole.reduced):
-            same = {r.name: var(n.name) for r, n in zip(prefix.reduced, whole.reduced, strict=True)}
+            ranges = (*zip(prefix.loops, whole.loops, strict=False), *zip(prefix.reduced, whole.reduced, strict=True))
+            same = {r.name: var(n.name) for r, n in ranges}
             found += made.terms if substitute(prefix.value, same) == whole.value else ()
     return found
