@@ -94,8 +94,7 @@ class Knowledge:
         return form(ring.group).rename(who).minus(number).zero() if ring and ring.turn and who else ()
 
     def is_thread(self, moment: Moment, who: Mapping[str, str]) -> Rows:
-        mine = {**moment.names, **dict.fromkeys(self.blocks(moment.placed), *moment.ranks[1:])}
-        pairs = [(mine[name], other) for name, other in who.items() if name in mine]
+        pairs = [(name, who[n]) for n, name in moment.coordinates.items() if n in who]
         return tuple((True, ((one, 1), (other, -1)), 0) for one, other in pairs)
 
     def anybody(self, placed: Placed) -> tuple[tuple[str, ...], Rows]:

@@ -47,20 +47,21 @@ class Moment:
         return [self.names.get(n, n) for n in self.leaf.names]
 
     @property
-    def ranks(self) -> list[str]:
-        """In whose memory this is, of the blocks of a cluster, and who does it; none outside of clusters."""
-        found = self.leaf.along(RANK)
-        return [self.names.get(n, n) for n in (found[0], found[-1])] if found else []
+    def coordinates(self) -> Mapping[str, str]:
+        """The names of those of the thread by its loops; in a cluster, of the block that does it by that of all."""
+        own = {n: n for n, kind in zip(self.leaf.names, self.leaf.kinds, strict=True) if kind in THREAD_KINDS}
+        own |= dict.fromkeys(self.leaf.along(RANK)[:1], *self.leaf.along(RANK)[-1:])
+        return {name: self.names.get(n, n) for name, n in own.items()}
 
     @property
     def block(self) -> tuple[Form, ...]:
-        """The number of the block in whose memory this is."""
-        return tuple(form(var(name)) for name in self.ranks[:1])
+        """The number in its cluster of the block in whose memory this is."""
+        return tuple(self.form(var(name)) for name in self.leaf.along(RANK)[:1])
 
     @property
     def doer(self) -> tuple[Form, ...]:
-        """The number of the block that does it."""
-        return tuple(form(var(name)) for name in self.ranks[1:])
+        """That of the block that does it."""
+        return tuple(self.form(var(name)) for name in self.leaf.along(RANK)[-1:])
 
     def form(self, value: Affine) -> Form:
         """The value there."""
@@ -70,9 +71,7 @@ class Moment:
 
 def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
     """Rows that say so; along an axis that `two` is no loop of, the name of the axis tells which thread is meant."""
-    threads = [n for n, kind in zip(one.leaf.names, one.leaf.kinds, strict=True) if kind in THREAD_KINDS]
-    pairs = [(one.names.get(n, n), two.names.get(n, n)) for n in threads]
-    pairs += zip(one.ranks[1:], two.ranks[1:], strict=True)
+    pairs = [(name, two.coordinates.get(n, n)) for n, name in one.coordinates.items()]
     return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
 
 
