@@ -19,7 +19,8 @@ from tilegen.frontend.lists import hits_of
 from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction, write_out
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
-from tilegen.frontend.promises import different_inputs
+from tilegen.frontend.promises import promises_of
+from tilegen.frontend.ragged import in_ranges
 from tilegen.frontend.targets import check_left
 from tilegen.frontend.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
@@ -99,6 +100,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
     parameters = tuple(param.name.text for param in decl.inputs)
+    different, rising = promises_of(decl, tensors, index)
     meant, slack = claims_of(decl, lambda other: _build(other, values))
     return Kernel(
         decl.name,
@@ -108,7 +110,8 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         assumptions,
         tuple(scalars.values()),
         parameters,
-        different=different_inputs(decl, tensors),
+        different=different,
+        rising=rising,
         meant=meant,
         slack=slack,
         beside=tuple(beside_of(decl.beside, declared.values(), index)),
@@ -302,7 +305,8 @@ def _equation(
     if reduce is not None and typed.dtype in BYTE_FLOATS:
         note = f"cast what it reduces: {reduce}[...](f32(...))"
         raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
-    typed = _term(typed, target, reduce, loops.on_all_terms) if reduce else typed
+    if reduce:
+        typed = in_ranges(scope, equation, declared, _term(typed, target, reduce, loops.on_all_terms), reduce)
     return Equation(
         target.name,
         tuple(affine_of(item, index, declared) for item in equation.target.items),

@@ -22,6 +22,7 @@ from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index import affine_of, comparisons_of, conditions_of, never_negative
 from tilegen.frontend.index_words import Declared, IndexWords
+from tilegen.frontend.ragged import is_data
 from tilegen.ir.affine import Affine, Div, Mod, const, var
 from tilegen.ir.nodes import Condition, Range, Tensor
 
@@ -126,6 +127,10 @@ class _RangeFacts:
             match item:
                 case s.Name():
                     pass
+                case s.Within(name, low, high) if is_data(low, tensors) or is_data(high, tensors):
+                    at = index[name.text]
+                    self.conditions += [] if is_data(low, tensors) else [Condition(at - affine_of(low, index))]
+                    self.conditions += [] if is_data(high, tensors) else [Condition(affine_of(high, index) - at - 1)]
                 case s.Within(name, low, high):
                     (loop,) = index[name.text].names()
                     ends = [affine_of(e, index, tensors, "a range") for e in (low, high)]

@@ -101,6 +101,9 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
     for name in kernel.different:
         if name in arrays and np.unique(arrays[name]).size < arrays[name].size:
             raise ArgumentError(f"'{name}' has equal elements, and '{kernel.name}' is for different ones only")
+    for name, end in kernel.rising:
+        if name in arrays and arrays[name].ndim == 1:
+            _check_rising(name, np.asarray(arrays[name]).astype(object), end.evaluate(sizes), str(end))
     for tensor in (*inputs, *kernel.scalars):
         name = memory_of(tensor.name)
         if name not in arrays:
@@ -115,3 +118,13 @@ def check_arguments(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[st
                 if tensor.dtype in ("bf16", *BYTE_FLOATS)
                 else (),
             )
+
+
+def _check_rising(name: str, values: Array, end: int, word: str) -> None:
+    """Raises ArgumentError where the values do not go from 0 to `end` without falling."""
+    falls = np.flatnonzero(values[1:] < values[:-1])
+    if len(falls):
+        at = int(falls[0])
+        raise ArgumentError(f"'{name}' falls from {values[at]} to {values[at + 1]} at {at + 1}, and is to rise")
+    if values[0] != 0 or values[-1] != end:
+        raise ArgumentError(f"'{name}' goes from {values[0]} to {values[-1]}, and is to go from 0 to {word} = {end}")

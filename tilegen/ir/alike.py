@@ -28,8 +28,8 @@ def _declared(one: Kernel, other: Kernel) -> Iterator[str]:
         yield f"one is called with {', '.join(one.parameters)}, the other with {', '.join(other.parameters)}"
     if set(one.assumptions) != set(other.assumptions):
         yield "one of them assumes something of its sizes that the other does not"
-    if set(one.different) != set(other.different):
-        yield "one of them is promised different elements that the other is not"
+    if set(one.different) != set(other.different) or set(one.rising) != set(other.rising):
+        yield "one of them is promised something of its data that the other is not"
 
 
 def _by_name(kernel: Kernel) -> dict[str, Tensor | Scalar]:

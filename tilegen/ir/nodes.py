@@ -23,6 +23,7 @@ from tilegen.ir.swizzle import Swizzle
 
 if TYPE_CHECKING:
     from tilegen.ir.instructions import Fragment, Instruction
+    from tilegen.ir.ragged import Bounds
 
 BYTE_FLOATS = ("e4m3", "e5m2")  # stored and cast, and nothing else
 SHORT_FLOATS = ("f16", "bf16", *BYTE_FLOATS)  # computed with in f32
@@ -33,8 +34,9 @@ DTYPE_BYTES |= {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 # Lowered, threads of a block share out cooperative loops, and one starts the copy of a box that a bulk loop is.
-# Of scatter loops the one iteration runs that has a term.
-LOOP_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", *BLOCK_KINDS, *THREAD_KINDS)
+# Of scatter loops the one iteration runs that has a term, of ragged ones those between two ends that data tell.
+_PLAIN_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", "ragged")
+LOOP_KINDS = (*_PLAIN_KINDS, *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", *LISTS)
@@ -179,12 +181,13 @@ class Kernel:
     """A kernel as written; the tree is made from it, and every later tree is judged against it.
 
     `sizes` are symbolic integers, at least 1, in the order of their first use; `assumptions` are what `where` says of
-    them, and no two elements of a `different` input are equal. `tensors` lists the parameters in order, then the
-    outputs, then intermediates; `scalars` the parameters without a shape; `parameters` names both in the order that a
-    call gives them. A step that divides or rounds a reduction, or computes values several times, makes a kernel of its
-    own, with `origin` and how it was `derived`: it is judged, too, and what is right is still what the kernel as
-    written says. Where that approximates something, the kernel `meant` computes this, and `slack`, a kernel with some
-    of the outputs, how much further off results may be than those of `meant`. `beside` is what its text sets beside it.
+    them; no two elements of a `different` input are equal, and a `rising` one goes from 0 to what stands beside it and
+    never falls. `tensors` lists the parameters in order, then the outputs, then intermediates; `scalars` the parameters
+    without a shape; `parameters` names both in the order that a call gives them. A step that divides or rounds a
+    reduction, or computes values several times, makes a kernel of its own, with `origin` and how it was `derived`: it
+    is judged, too, and what is right is still what the kernel as written says. Where that approximates something, the
+    kernel `meant` computes this, and `slack`, a kernel with some of the outputs, how much further off results may be
+    than those of `meant`. `beside` is what its text sets beside it.
     """
 
     name: str
@@ -195,6 +198,7 @@ class Kernel:
     scalars: tuple[Scalar, ...] = ()
     parameters: tuple[str, ...] = ()
     different: tuple[str, ...] = ()
+    rising: tuple[tuple[str, Affine], ...] = ()
     origin: Kernel | None = None
     derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | None = None
     meant: Kernel | None = None
@@ -334,7 +338,8 @@ class Loop:
     stand side by side in it. Iterations are blocks where `handed` names the register that they hand on. Those of a
     "matrix" loop are made by the lanes of a warp together: by an
     instruction where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of
-    the fragments in it. `step` is the text of the schedule step that made the loop, `span` its place.
+    the fragments in it. Of a ragged one, lowered, those between two ends run, which are `told` by data. `step` is the
+    text of the schedule step that made the loop, `span` its place.
     """
 
     name: str
@@ -354,6 +359,7 @@ class Loop:
     roles: tuple[Role, ...] = ()
     handed: str = ""
     performed: Performed | None = None
+    told: Bounds | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

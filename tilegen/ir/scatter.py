@@ -7,12 +7,12 @@ for i < N                                    for i < N
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Const, Expr, Index, Op
+from tilegen.ir.ragged import conjuncts
 from tilegen.ir.walk import walk
 
 
@@ -28,7 +28,7 @@ def pick_of(value: Expr, loop: str) -> Pick | None:
     """Which iteration of `loop` has a term of its own in a value; None where its form does not say."""
     match value:
         case Op("select", (test, term, Const() as rest), dtype):
-            parts = [*_conjuncts(test)]
+            parts = [*conjuncts(test)]
             for part in parts:
                 if (place := _place(part, loop)) is not None:
                     others = [each for each in parts if each is not part]
@@ -42,15 +42,6 @@ def pick_of(value: Expr, loop: str) -> Pick | None:
 def speaks_of(value: object, names: frozenset[str]) -> bool:
     """True if an index in `value` depends on one of the names."""
     return any(isinstance(v, Affine) and not v.names().isdisjoint(names) for v in walk(value))
-
-
-def _conjuncts(test: Expr) -> Iterator[Expr]:
-    match test:
-        case Op("and", (one, two)):
-            yield from _conjuncts(one)
-            yield from _conjuncts(two)
-        case _:
-            yield test
 
 
 def _place(test: Expr, loop: str) -> Expr | None:

@@ -19,6 +19,7 @@ from tilegen.lowering.guards.inner_tiles import split_inner_tiles
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.narrow import narrow
 from tilegen.lowering.guards.peel import split_peeled
+from tilegen.lowering.guards.ragged import run_between_ends, without_wrapping
 from tilegen.lowering.guards.reads import choose
 from tilegen.lowering.guards.register_guards import spare
 from tilegen.lowering.guards.running import without_dead
@@ -107,6 +108,7 @@ def lower(
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
     found = choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)
+    found = tuple(map(without_wrapping, found))
     return tuple(with_look_back(each, tree) for each in found) if instructions else found
 
 
@@ -141,6 +143,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
     if any(v.fallback for v in loads(dealt)):
         body = _choose_reads(body, {b.name: b for b in buffers}, _id_counts(block, where), is_implied)
+    body = run_between_ends(body, {b.name: b for b in buffers}, tree.kernel, is_implied)
     body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
     body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
     body, buffers = take_turns(body, buffers, block)

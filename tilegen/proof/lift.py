@@ -180,7 +180,7 @@ class _Lift:
                 case For() if self._is_divided(node):
                     if not node.extent.names().isdisjoint(name for _, name, _ in self.where.threads):
                         raise Refused(f"threads meet in loop '{node.name}', which they run differently often")
-                    if node.kind == "scatter":
+                    if node.kind in ("scatter", "ragged"):
                         raise Refused(f"threads meet in loop '{node.name}', of which each runs what its data pick")
                     close()
                     before = self._enter_loop(node)
@@ -239,7 +239,8 @@ class _Lift:
                 case For():
                     before = self._enter_loop(node)
                     inner = self._lift_alone(node.body, node.name, names)
-                    out.append(Loop(node.name, node.extent, inner, node.kind if node.kind in MEANT else "serial"))
+                    kind = node.kind if node.kind in MEANT else "serial"
+                    out.append(Loop(node.name, node.extent, inner, kind, told=node.told))
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)

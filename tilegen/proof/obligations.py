@@ -17,6 +17,7 @@ from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
 from tilegen.judge.races import check_races, check_structure
+from tilegen.judge.ragged import check_ragged
 from tilegen.judge.running import check_running
 from tilegen.judge.scatters import check_scatters
 from tilegen.judge.statements import check_shape
@@ -129,6 +130,7 @@ def questions(
     printed = project(_without_tests(plain, program, copied)) if copied else program
     touched = CertainBarriers(printed, stops) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
+    ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS) for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops))
     return (
@@ -139,6 +141,7 @@ def questions(
         ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
+        ("ragged", (lambda: check_ragged(program),) if ragged else (), ()),
         ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
         ("arrivals", (), (lambda: check_events(events(), rings),) if arrives else ()),

@@ -24,7 +24,7 @@ from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]
 Own = frozenset[tuple[str, Const]]
-MEANT = ("matrix", "scatter")  # kinds of loops that are more than a way to write them
+MEANT = ("matrix", "scatter", "ragged")  # kinds of loops that are more than a way to write them
 
 
 def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
@@ -106,13 +106,13 @@ def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsI
 
 
 def _check_scattered(loop: For) -> None:
-    """Where data pick an iteration, they are read before all that is tested in the loop: no test may be for that."""
-    if loop.kind != "scatter":
+    """Where data pick iterations, they are read before all that is tested in the loop: no test may be for that."""
+    if loop.kind not in ("scatter", "ragged"):
         return
     inner = {loop.name, *(v.name for v in nodes(loop.body) if isinstance(v, For))}
     for node in nodes(loop.body):
         if isinstance(node, If) and any(inner.isdisjoint(c.value.names()) for c in node.test):
-            raise Refused(f"which iteration of '{loop.name}' runs is read before a test that does not depend on it")
+            raise Refused(f"which iterations of '{loop.name}' run is read before a test that does not depend on it")
 
 
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:

@@ -216,7 +216,7 @@ class _Reader:
         return node
 
     def loop(self):
-        """`for (kind name = 0; name < extent; ++name)`, or with a first value and a step, over tiles."""
+        """`for (kind name = 0; name < extent; ++name)`, or with a first value, and a step over tiles."""
         self.take("for"), self.take("(")
         kind = self.take()
         if self.next() == kind == "long":
@@ -227,9 +227,9 @@ class _Reader:
         self.take(";"), self.take(name), self.take("<")
         extent = self.binary(_LEVELS.index(("+", "-")))
         self.take(";")
-        if first == ("number", 0):
+        if self.next() == "++":
             self.take("++"), self.take(name), self.take(")")
-            return For(kind, name, extent, self.body())
+            return For(kind, name, extent, self.body(), first)
         self.take(name), self.take("+=")
         step = self.expression()
         self.take(")")

@@ -18,6 +18,7 @@ from tests.support.reader.calls import Calls, same, written_by
 from tests.support.reader.combined import Combined
 from tests.support.reader.instructions import Instructions, warp_functions
 from tests.support.reader.lists import Lists, conjuncts
+from tests.support.reader.ragged import Ragged
 from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
@@ -50,7 +51,7 @@ def difference(text, launches, language):
     return None
 
 
-class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Combined):
+class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged, Combined):
     """One walk over a launch and its text."""
 
     def __init__(self, launch, language, rng, of_warps):
@@ -204,7 +205,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Combine
     def _node(self, node, texts, alone):
         match node:
             case p.For():
-                kinds = {"scatter": self.scatter, "tiles": self.tiles, "handed": self.handed}
+                kinds = {"scatter": self.scatter, "ragged": self.ragged, "tiles": self.tiles, "handed": self.handed}
                 kinds.get(node.kind, self._for)(node, texts, alone)
             case p.If():
                 text = self._take(texts, c_text.If)
@@ -266,6 +267,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Combine
         text = self._take(texts, c_text.For)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
         same(self.term(text.extent), node.extent.evaluate(self.env), f"extent of {node.name}")
+        same(self.term(text.first), 0, f"the first {node.name}")
         outer = dict(self.scope)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
         self.body(node.body, text.body)

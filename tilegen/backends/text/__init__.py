@@ -100,6 +100,7 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in stricter]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     needs += [f"different elements of {name}" for name in launch.kernel.different if name in launch.tensors]
+    needs += [f"{name} rising from 0 to {end}" for name, end in launch.kernel.rising if name in launch.tensors]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
     lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []

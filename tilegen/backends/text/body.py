@@ -15,11 +15,13 @@ from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import by_lanes, list_lines, take_line, taken_together
 from tilegen.backends.text.look_back import look_back_line, number_line
 from tilegen.backends.text.perform import call_of, hold_lines
+from tilegen.backends.text.ragged import ends
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
+from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.product_nodes import Hold
 from tilegen.lowering.launch.program import (
     Barrier,
@@ -216,8 +218,10 @@ class Body:
             lines.append("#pragma unroll")
         if loop.kind == "tiles":
             return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
-        head = f"for ({self._integer} {name} = 0; {name} < {self._writer.index(loop.extent, 5)}; ++{name})"
-        block = self._block(head, loop.body)
+        first, end, body = "0", self._writer.index(loop.extent, 5), loop.body
+        if loop.told:
+            first, end, body = *ends(loop, self._writer), left_to_test(loop)
+        block = self._block(f"for ({self._integer} {name} = {first}; {name} < {end}; ++{name})", body)
         return lines + block if block else []
 
     def _together(self, loop: For, stmt: Stmt) -> list[str]:

@@ -89,6 +89,14 @@ inline long floor_mod_or_0(long value, long by)
     return floor_mod(value, by);
 }
 
+// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one behind the last among them.
+inline long iteration_at(long value, long more, long by, long count)
+{
+    const long far = 1L << 60;
+    const long place = (value < -far ? -far : value < far ? value : far) + more;
+    return place < by ? 0 : place / by < count ? place / by : count;
+}
+
 // Of the least number itself: abs of C has no value there.
 inline int abs_of_int(int value)
 {

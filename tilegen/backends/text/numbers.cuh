@@ -29,6 +29,14 @@ template <typename T, typename D> __device__ __forceinline__ auto floor_mod_or_0
     return floor_mod(value, by);
 }
 
+// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one behind the last among them.
+template <typename T> __device__ __forceinline__ T iteration_at(long long value, long long more, int by, T count)
+{
+    const long long far = 1ll << 60;
+    const long long place = (value < -far ? -far : value < far ? value : far) + more;
+    return place < by ? 0 : place / by < count ? static_cast<T>(place / by) : count;
+}
+
 // Of the least number itself: abs of C has no value there.
 __device__ __forceinline__ int abs_of_int(int value)
 {

@@ -71,6 +71,8 @@ def integers(
             values = rng.integers(low and -1, _index_end(tensor, extents), shape)
         if tensor.name in kernel.different:
             values = _different(xp, rng, low and -1, tensor, extents, shape)
+        if tensor.name in dict(kernel.rising):
+            values = _rising(xp, rng, dict(kernel.rising)[tensor.name].evaluate(sizes), shape[0])
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, _avoid_zero_divisors(kernel, tensor, values))
     draws = np.random.default_rng(seed)
     for scalar in kernel.scalars:
@@ -115,6 +117,8 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
             values = (
                 _different(xp, rng, low and -1, tensor, extents, shape) if tensor.name in kernel.different else values
             )
+            if tensor.name in dict(kernel.rising):
+                values = _rising(xp, rng, dict(kernel.rising)[tensor.name].evaluate(sizes), shape[0])
         else:
             values = drawn(rng, shape)
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, values)
@@ -139,7 +143,7 @@ def _indexed_extents(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]
         ends = {r.name: r.extent.evaluate(dict(sizes)) for r in (*equation.loops, *equation.reduced)}
         for node in walk(equation.value):
             match node:
-                case Op("==", (Index(index), place)) | Op("==", (place, Index(index))):
+                case Op("==" | "<" | ">=", (Index(index), place)) | Op("==", (place, Index(index))):
                     last = interval_of(index, ends)
                     found |= {load.buffer: last[1] + 1 for load in loads(place) if last and load.buffer not in found}
                 case _:
@@ -157,6 +161,16 @@ def _different(xp: Any, rng: Any, low: int, tensor: Tensor, extents: dict[str, i
     count = prod(shape)
     span = max(count, _index_end(tensor, extents) - low if tensor.name in extents else 0)
     return (xp.argsort(rng.random(span))[:count] + low).reshape(shape)
+
+
+def _rising(xp: Any, rng: Any, end: int, count: int) -> Any:
+    """`count` numbers from 0 to `end`, one in three the one before it: rows of which some are empty and one is long."""
+    inner, low = count - 2, (count - 2) // 2
+    ends = xp.concatenate((rng.integers(0, end // 4 + 1, low), rng.integers(end - end // 4, end + 1, inner - low)))
+    values = xp.concatenate((xp.zeros(1, "int64"), xp.sort(ends), xp.full(1, end, "int64")))
+    equal = values[1:-1:3]
+    equal[...] = values[: 3 * len(equal) : 3]
+    return values
 
 
 def _sign(scalar: Scalar, rng: np.random.Generator) -> int:

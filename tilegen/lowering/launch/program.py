@@ -31,6 +31,7 @@ from tilegen.ir.nodes import (
     Scalar,
     Stmt,
 )
+from tilegen.ir.ragged import Bounds
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.claims import Claim, sentence
 from tilegen.lowering.launch.grid import Cluster, Need, Product
@@ -48,6 +49,7 @@ class For:
 
     Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
     inside of it; a launch decides how many, and the extent says nothing. Iterations of kind "handed" are blocks.
+    Of kind "ragged" it runs between the ends that are `told` by data.
     """
 
     name: str
@@ -55,6 +57,7 @@ class For:
     body: tuple[Spmd, ...]
     kind: str = "serial"
     step: str = ""
+    told: Bounds | None = None
 
 
 @dataclass(frozen=True)

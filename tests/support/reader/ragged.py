@@ -1,0 +1,92 @@
+"""The reading of a loop whose ends data tell: what they are for some value of the data, and which tests are left."""
+
+from __future__ import annotations
+
+from tests.support.reader import c_text
+from tests.support.reader.calls import same
+from tests.support.reader.values import cast_term, combine_terms
+from tilegen.ir.nodes import Index, Op, Stmt
+from tilegen.ir.walk import rewrite, walk
+from tilegen.lowering.launch.program import For
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_HOLDS = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}
+
+
+class Ragged:
+    def ragged(self, node, texts, _):
+        text, outer = self._take(texts, c_text.For), dict(self.scope)
+        same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
+        self._end(node.told.first, text.first, 0, node)
+        self._end(node.told.end, text.extent, node.extent.evaluate(self.env), node)
+        self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
+
+        def tested(value):
+            return self._with_tests_left(value, node) if isinstance(value, Stmt) else value
+
+        self.body(rewrite(node.body, tested), text.body)
+        self.scope = outer
+
+    def _end(self, bound, text, otherwise, node):
+        """The text of an end, with a number for the data."""
+        found = self.term(text)
+        if bound is None:
+            same(found, otherwise, f"an end of {node.name}")
+            return
+        data, more = self._value(bound.value), bound.more.evaluate(self.env)
+        if not bound.sure:
+            wanted = ("iteration_at", data, more, bound.by, node.extent.evaluate(self.env))
+            same(found, wanted, f"an end of {node.name}")
+            return
+        number = abs(more) + self.rng.randrange(1, 10**6)
+        same(_with_number(found, data, number), (number + more) // bound.by, f"an end of {node.name}")
+
+    def _with_tests_left(self, stmt, node):
+        """The statement without the tests of data that hold in all iterations that run."""
+        match stmt.value:
+            case Op("select", (test, term, rest), dtype):
+                inner = self._with_tests_left(Stmt(**{**vars(stmt), "value": term}), node).value
+                left = [part for part in _parts(test) if not self._holds(part, node)]
+                for part in left[1:]:
+                    left[0] = Op("and", (left[0], part), "bool")
+                value = Op("select", (left[0], inner, rest), dtype) if left else inner
+                return Stmt(**{**vars(stmt), "value": value})
+        return stmt
+
+    def _holds(self, part, node):
+        """True if a test holds in the first iteration or in the last, for any value of the data, whatever runs in it."""
+        word, (one, two) = getattr(part, "name", ""), getattr(part, "args", (None, None))[:2]
+        if word not in _TURNED:
+            return False
+        if not isinstance(one, Index):
+            word, one, two = _TURNED[word], two, one
+        upper = word[0] == "<"
+        bound = node.told.end if upper else node.told.first
+        if not isinstance(one, Index) or bound is None or two != bound.value:
+            return False
+        inner = {v.name: v.extent.const for v in walk(node.body) if isinstance(v, For) and v.extent.is_const}
+        for _ in range(50):
+            env = {name: self.rng.randrange(64) for name in one.index.names() | bound.more.names()}
+            env |= {name: self.rng.choice((0, extent - 1)) for name, extent in inner.items()}
+            place = self.rng.randrange(10**4) * bound.by + self.rng.choice((0, bound.by - 1))
+            number = place - bound.more.evaluate(env)
+            env[node.name] = place // bound.by - upper
+            if not _HOLDS[word](one.index.evaluate(env), number):
+                return False
+        return True
+
+
+def _parts(test):
+    return [p for arg in test.args for p in _parts(arg)] if getattr(test, "name", "") == "and" else [test]
+
+
+def _with_number(term, data, number):
+    """A term of the text with a number for what is data."""
+    match term:
+        case _ if term == data:
+            return number
+        case ("cast", kind, value):
+            return cast_term(kind, _with_number(value, data, number))
+        case (word, *args):
+            return combine_terms(word, [_with_number(a, data, number) for a in args])
+    return term
