@@ -29,6 +29,7 @@ from tilegen.interpreter.lists import keep_lists
 from tilegen.interpreter.picked import picked_sums
 from tilegen.interpreter.prefixes import prefixes
 from tilegen.interpreter.products import sums_of_products
+from tilegen.interpreter.ragged import between, ends_of
 from tilegen.interpreter.reduce import Accumulator, TermSum, accumulator
 from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.interpreter.run import InterpreterError
@@ -203,8 +204,11 @@ def _reduce(
     result: Accumulator,
     bound: SumBound | None,
 ) -> None:
-    left = len(part.names)
+    left, ends = len(part.names), ends_of(equation, part, memory)
     for piece in parts(tuple(r.name for r in equation.reduced), inner, part.sizes, points):
+        piece = between(piece, ends)
+        if not all(piece.box):
+            continue
         whole = Part((*part.names, *piece.names), (*part.box, *piece.box), part.sizes)
         mask = whole.mask(equation.conditions)
         value, error = evaluate(equation.value, whole, memory, mask)

@@ -11,9 +11,11 @@ from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import UsageError
 from tilegen.ir.affine import Div
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
+from tilegen.ir.ragged import sides_of
 from tilegen.ir.scatter import pick_of
 from tilegen.ir.show import show_fact
-from tilegen.ir.walk import loops
+from tilegen.ir.walk import loops, walk
+from tilegen.lowering.launch.program import names_in
 
 # What a trial may cost: points of all loops together, and bytes of all tensors together.
 CHECK_LIMITS = (2**24, 2**26)
@@ -46,13 +48,21 @@ def sizes_to_check(
         share = 2.0
         while True:
             sizes = {n: _trial_size(tiles.get(n, 1), share, i, full) for i, n in enumerate(kernel.sizes)}
-            sizes = _satisfy(kernel, sizes | dict(given), given)
+            sizes = _satisfy(kernel, _with_long_rows(kernel, sizes) | dict(given), given)
             if share < 0.01 or (points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]):
                 break
             share /= 2
         found += [_shrink(kernel, sizes, given, limits)]
     found += [_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
     return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def _with_long_rows(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
+    """`sizes` where rows whose ends data tell have several elements in the mean."""
+    for name, end in kernel.rising:
+        rows = kernel.tensor(name).shape[0].evaluate(sizes)
+        sizes |= {str(end): max(sizes[str(end)], 3 * rows) for _ in range(str(end) in sizes)}
+    return sizes
 
 
 def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
@@ -110,9 +120,14 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Points of all equations' ranges together; a restriction (`k <= i`) is not counted, and of a range that data pick
-    from one."""
+    from one. Rows of which data tell where each ends have all elements together once."""
+    rows = {e.target: {n for s in sides_of(e.value) for n in names_in(walk(s.value))} for e in kernel.equations}
     return sum(
-        prod(r.extent.evaluate(sizes) for r in (*e.loops, *e.reduced) if pick_of(e.value, r.name) is None)
+        prod(
+            r.extent.evaluate(sizes)
+            for r in (*e.loops, *e.reduced)
+            if pick_of(e.value, r.name) is None and r.name not in rows[e.target]
+        )
         for e in kernel.equations
     )
 

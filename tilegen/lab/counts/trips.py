@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilegen.ir.affine import const
+from tilegen.ir.affine import Affine, const
+from tilegen.ir.nodes import Load
+from tilegen.ir.ragged import Bound, Bounds
 from tilegen.lab.counts.addresses import block_counts, thread_values
 from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
 
@@ -19,19 +22,32 @@ _SAMPLES = 64  # values of each name that is in an extent
 def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
     """The launch with the mean number of iterations of each such loop, that of blocks and threads, rounded."""
     counts = block_counts(launch, sizes) | {n: int(v.max()) + 1 for n, v in thread_values(launch).items()}
-    return replace(launch, body=_with_means(launch.body, counts, sizes))
+    shapes = {name: buffer.shape for name, buffer in launch.buffers.items()}
+    return replace(launch, body=_with_means(launch.body, counts, sizes, shapes))
 
 
-def _with_means(body: tuple[Spmd, ...], counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[Spmd, ...]:
+def _with_means(
+    body: tuple[Spmd, ...], counts: Mapping[str, int], sizes: Mapping[str, int], shapes: Mapping[str, tuple[Affine, ...]]
+) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         inside = counts
         if isinstance(node, For):
             mean = _mean(node, counts, sizes)
-            node = node if node.extent.names() <= sizes.keys() else replace(node, extent=const(mean))
+            parts = _parts(node, shapes, sizes)
+            mean = -(-mean // parts)
+            node = node if node.extent.names() <= sizes.keys() and parts == 1 else replace(node, extent=const(mean))
             inside = {**counts, node.name: max(1, mean)}
-        out.append(with_lists(node, partial(_with_means, counts=inside, sizes=sizes)))
+        out.append(with_lists(node, partial(_with_means, counts=inside, sizes=sizes, shapes=shapes)))
     return tuple(out)
+
+
+def _parts(loop: For, shapes: Mapping[str, tuple[Affine, ...]], sizes: Mapping[str, int]) -> int:
+    """Into how many parts data divide the iterations of a loop: those between two elements, from end to end."""
+    match loop.told:
+        case Bounds(Bound(Load(first)), Bound(Load(end))) if first == end:
+            return max(1, prod(extent.evaluate(sizes) for extent in shapes[first]) - 1)
+    return 1
 
 
 def _mean(loop: For, counts: Mapping[str, int], sizes: Mapping[str, int]) -> int:
