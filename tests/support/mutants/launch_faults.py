@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants import list_faults, warp_faults
+from tests.support.mutants import list_faults, ragged_faults, warp_faults
 from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
@@ -330,6 +330,7 @@ FAULTS = {
     "wrong call": wrong_call,
     "copy too small": copy_too_small,
     **list_faults.FAULTS,
+    **ragged_faults.FAULTS,
     "wrong coordinate": wrong_coordinate,
     "roles swapped": roles_swapped,
     **warp_faults.LAUNCH_FAULTS,

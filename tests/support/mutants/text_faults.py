@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tests.support.devices.on_simulator import Job, edit_text, run_all, split_helpers
-from tests.support.mutants import list_faults, warp_faults
+from tests.support.mutants import list_faults, ragged_faults, warp_faults
 from tests.support.reader.readback import difference
 from tilegen.backends.text import emit
 from tilegen.ir.affine import Div
@@ -88,6 +88,7 @@ FAULTS = {
     "undeclared name": [(r"\b(threadIdx|get_local_id)\b", "laneIdx")],
     **warp_faults.TEXT_FAULTS,
     **list_faults.TEXT_FAULTS,
+    **ragged_faults.TEXT_FAULTS,
 }
 
 # What changes no result when it runs, and why: the reading alone sees it.

@@ -38,8 +38,10 @@ class Ragged:
             wanted = ("iteration_at", data, more, bound.by, node.extent.evaluate(self.env))
             same(found, wanted, f"an end of {node.name}")
             return
-        number = abs(more) + self.rng.randrange(1, 10**6)
-        same(_with_number(found, data, number), (number + more) // bound.by, f"an end of {node.name}")
+        place = self.rng.randrange(abs(more) + 1, 10**6 + abs(more))
+        for rest in (0, bound.by - 1):
+            number = place * bound.by + rest - more
+            same(_with_number(found, data, number), place, f"an end of {node.name}")
 
     def _with_tests_left(self, stmt, node):
         """The statement without the tests of data that hold in all iterations that run."""
@@ -54,7 +56,7 @@ class Ragged:
         return stmt
 
     def _holds(self, part, node):
-        """True if a test holds in the first iteration or in the last, for any value of the data, whatever runs in it."""
+        """True if a test holds in the first iteration or in the last, for any data, whatever runs in it."""
         word, (one, two) = getattr(part, "name", ""), getattr(part, "args", (None, None))[:2]
         if word not in _TURNED:
             return False

@@ -27,7 +27,10 @@ def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
 
 
 def _with_means(
-    body: tuple[Spmd, ...], counts: Mapping[str, int], sizes: Mapping[str, int], shapes: Mapping[str, tuple[Affine, ...]]
+    body: tuple[Spmd, ...],
+    counts: Mapping[str, int],
+    sizes: Mapping[str, int],
+    shapes: Mapping[str, tuple[Affine, ...]],
 ) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:

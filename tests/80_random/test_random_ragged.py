@@ -1,0 +1,76 @@
+"""Random rows whose ends data tell: proved, read back, simulated, and run beside numpy."""
+
+import random
+
+import numpy as np
+import pytest
+
+import tilegen
+from tests.support.generators.ragged import REST, ragged
+from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults, verdict
+from tests.support.written import tree_from
+from tilegen.backends import opencl
+from tilegen.backends.text import emit
+from tilegen.interpreter import reference
+from tilegen.lowering import lower
+from tilegen.lowering.program import For
+from tilegen.proof import prove
+
+SHORT, LONG = range(12), range(12, 150)
+
+
+@pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+def test_every_net_agrees(seed):
+    text, what = ragged(random.Random(seed))
+    tree = tree_from(text)
+    for version in ({}, {"wide": True}, {"whole": True}, {"vector": False}):
+        launches = lower(tree, **version)
+        told = [v for launch in launches for v in launch.nodes if isinstance(v, For) and v.told]
+        assert told or "wide" in version
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for language in ("cuda", "opencl"):
+            assert difference(emit(launches, language), launches, language) is None
+    sizes = {"N": 12, "M": 3} | ({"F": 5} if "F]" in text else {})
+    assert verdict(tree, sizes) is None
+    assert faults(lower(tree), tree, sizes) is None
+    if opencl.unavailable_reason() is None:
+        run(text, what, seed)
+
+
+def run(text, what, seed):
+    """On PoCL: rows that are empty, long, and as drawn; without a promise any numbers."""
+    program, kernel, rng = (
+        tilegen.load(text).schedule("s").compile("cpu"),
+        tree_from(text).kernel,
+        np.random.default_rng(seed),
+    )
+    for length, rows in ((1, 1), (16, 5), (61, 9)):
+        x = rng.integers(-4, 5, (length, 5) if "F]" in text else length).astype(
+            np.int32 if "x: i32" in text else np.float32
+        )
+        c, start = rng.integers(-1, 3, length).astype(np.int32), rng.integers(-2, length + 3, rows + 1)
+        if "rising" in text:
+            start = np.sort(np.clip(start, 0, length))
+            start[0], start[-1] = 0, length
+        arrays = x, c, start.astype(np.int64 if "start: i64" in text else np.int32)
+        wanted = by_hand(what, *arrays)
+        assert np.array_equal(program(*arrays), wanted)
+        sizes = {"N": length, "M": rows} | ({"F": 5} if x.ndim > 1 else {})
+        found = reference(kernel, sizes, dict(zip(("x", "q", "start"), arrays, strict=True)))
+        assert np.array_equal(found["y"].value, wanted)
+
+
+def by_hand(what, x, c, start):
+    reduce, (one, two, more), factor, chosen = what
+    float_ = x.dtype == np.float32
+    least = {"sum": 0, "max": -np.inf if float_ else -(2**31), "min": np.inf if float_ else 2**31 - 1}[reduce]
+    terms = x * 2 if factor else x
+    if chosen:
+        kept = c > 0 if x.ndim == 1 else (c > 0)[:, None]
+        terms = np.where(kept, terms, REST[reduce])
+    found = np.full((len(start) - 1, *x.shape[1:]), least, x.dtype)
+    for i in range(len(start) - 1):
+        part = terms[max(0, int(start[i + one])) : max(0, int(start[i + two]) + more)]
+        found[i] = {"sum": part.sum, "max": part.max, "min": part.min}[reduce](axis=0, initial=least)
+    return found

@@ -1,0 +1,68 @@
+"""Random reductions over rows whose ends data tell, with schedules: a thread a row, lanes, warps, tiles, columns."""
+
+from __future__ import annotations
+
+HEAD = """\
+kernel k(x: {dtype}[N{columns}], q: i32[N], start: {index}[M + 1]) -> y: {dtype}[M{columns}]{promise}:
+    y[i{at}] = {reduce}[j in {range}]({term}{choice})
+
+schedule s for k():
+    reassociate(y)
+"""
+
+REST = {"sum": 0, "max": -9, "min": 9}
+
+
+def ragged(rng):
+    """The text of a kernel and its schedule, and what makes its result by hand: (reduction, first, behind, term)."""
+    pick = rng.choice
+    reduce, dtype = pick(["sum", "sum", "max", "min"]), pick(["i32", "i32", "f32"])
+    ends = pick([(0, 1, 0), (0, 1, 0), (0, 1, 1), (1, 1, 2)])  # what is added to i at both ends, and to the last one
+    low, behind = "start[i]" if not ends[0] else "start[i + 1]", f"start[i + 1]{f' + {ends[2]}' * bool(ends[2])}"
+    factor, chosen, columns = pick(["", " * 2"]), pick([False, False, True]), pick([False, True])
+    text = HEAD.format(
+        dtype=dtype, reduce=reduce, index=pick(["i32", "i32", "i64"]), range=f"{low}..{behind}",
+        promise=pick(["", " where rising(start, N)"]), columns=", F" * columns, at=", f" * columns,
+        term=f"x[j{', f' * columns}]{factor}",
+        choice=f" if q[j] > 0 else {REST[reduce]}" * chosen,
+    )  # fmt: skip
+    return text + "".join(f"    {step}\n" for step in _steps(pick, columns)), (reduce, ends, factor, chosen)
+
+
+def _steps(pick, columns):
+    if columns:
+        yield "tile(f, 4) -> cf, lf"
+        if pick([True, False]):
+            yield "tile(lf, 2) -> vf, lf"
+        else:
+            yield "tile(lf, 1) -> lf, vf"
+        yield "tile(i, 2) -> b, w"
+        blocks = pick([("b", "cf"), ("cf", "b")])
+        yield f"order({', '.join(blocks)}, w, lf, {pick(['j, vf', 'vf, j'])})"
+        yield from (f"bind({block}, block.x)" for block in blocks)
+        yield from ("bind(w, thread.y)", "bind(lf, thread.x)")
+        if pick([True, False]):
+            yield "cache_register(y, at=lf)"
+            yield "unroll(vf)"
+        return
+    kind = pick(["thread", "tiles", "lanes", "vectors", "block"])
+    if kind in ("thread", "tiles"):
+        yield "blocks(i, 4) -> b, t"
+        yield from ["tile(j, 4) -> jo, ji", "unroll(ji)"] * (kind == "tiles")
+        yield from ["cache_register(y, at=t)"] * pick([False, True])
+        return
+    if kind == "block":
+        yield "share_block(j, 2) -> c, w, l, v"
+        yield "order(i, w, l, c, v)"
+        yield "reduce_block(y, i, w, l) -> yw, yl"
+        yield "bind_warps(i, w, l)"
+    else:
+        lanes = pick([2, 4])
+        yield "tile(i, 2) -> b, w"
+        yield f"share_warp(j, {lanes}) -> c, l, v" if kind == "vectors" else f"tile(j, {lanes}) -> c, l"
+        yield f"order(b, w, l, c{', v' * (kind == 'vectors')})"
+        yield "reduce_warp(y, w, l) -> part"
+        yield "bind_warps(b, w, l)"
+    if kind != "lanes":
+        yield from ["cache_register(x, at=c, vector=4)"] * pick([False, True])
+        yield from ["unroll(v)"] * pick([False, True])

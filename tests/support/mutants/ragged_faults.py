@@ -1,0 +1,60 @@
+"""Faults in the ends of loops that data tell, of a lowered program and of a text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.mutants.places import edited
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Load
+from tilegen.ir.walk import rewrite
+from tilegen.lowering.program import For
+
+
+def _told(change):
+    """The program with each end of such a loop as `change` has it."""
+
+    def fault(program):
+        def each(node):
+            if isinstance(node, For) and node.told:
+                for name in ("first", "end"):
+                    if end := getattr(node.told, name):
+                        yield from (
+                            (replace(node, told=replace(node.told, **{name: new})),) for new in change(name, end)
+                        )
+
+        return edited(program, each)
+
+    return fault
+
+
+@_told
+def early_end(name, end):
+    """A term of a row is left out: its first one, or its last."""
+    yield replace(end, more=end.more + (end.by if name == "first" else -end.by))
+
+
+@_told
+def late_row(name, end):
+    """The end is read a row late."""
+
+    def late(value):
+        return replace(value, index=(value.index[0] + 1,)) if isinstance(value, Load) else value
+
+    yield replace(end, value=rewrite(end.value, late))
+
+
+@_told
+def other_end(name, end):
+    """A constant stands for data."""
+    yield replace(end, value=rewrite(end.value, lambda v: replace(v, index=(const(0),)) if isinstance(v, Load) else v))
+
+
+FAULTS = {"early end": early_end, "late row": late_row, "other end": other_end}
+TEXT_FAULTS = {
+    "early end": [
+        (r"(for \(\w+ (\w+) = \(?start\[.*?); \2 <", r"\1 + 1; \2 <"),
+        (r"< (.*start\[.*)(; \+\+)", r"< \1 - 1\2"),
+    ],
+    "late row": [(r"start\[", "start[1 + ")],
+}
