@@ -10,14 +10,14 @@ import tilegen
 from tests.support.mutants import ragged_faults
 from tests.support.reader.readback import difference
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError
 from tilegen.interpreter import reference
 from tilegen.ir.nodes import Const, Op
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
-from tilegen.lowering.program import For, If
+from tilegen.lowering.launch.program import For, If
 from tilegen.proof import prove
 
 SUMS = """

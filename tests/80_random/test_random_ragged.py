@@ -10,11 +10,11 @@ from tests.support.generators.ragged import REST, ragged
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
-from tilegen.backends import opencl
+from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference
 from tilegen.lowering import lower
-from tilegen.lowering.program import For
+from tilegen.lowering.launch.program import For
 from tilegen.proof import prove
 
 SHORT, LONG = range(12), range(12, 150)

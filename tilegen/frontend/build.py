@@ -99,7 +99,6 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
             raise SourceError(
                 f"'{param.name.text}' has no equation", param.span, notes=(f"write {param.name.text}[...] = ...",)
             )
-    parameters = tuple(param.name.text for param in decl.inputs)
     different, rising = promises_of(decl, tensors, index)
     meant, slack = claims_of(decl, lambda other: _build(other, values))
     return Kernel(
@@ -109,7 +108,7 @@ def _kernel(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
         tuple(equations),
         assumptions,
         tuple(scalars.values()),
-        parameters,
+        tuple(param.name.text for param in decl.inputs),
         different=different,
         rising=rising,
         meant=meant,
@@ -305,8 +304,7 @@ def _equation(
     if reduce is not None and typed.dtype in BYTE_FLOATS:
         note = f"cast what it reduces: {reduce}[...](f32(...))"
         raise not_computed_error(reduce, typed.dtype, equation.value.span, note)
-    if reduce:
-        typed = in_ranges(scope, equation, declared, _term(typed, target, reduce, loops.on_all_terms), reduce)
+    typed = in_ranges(scope, equation, _term(typed, target, reduce, loops.on_all_terms), reduce) if reduce else typed
     return Equation(
         target.name,
         tuple(affine_of(item, index, declared) for item in equation.target.items),

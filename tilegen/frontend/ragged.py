@@ -22,9 +22,10 @@ def _base(part: s.Name | s.Subscript) -> str:
     return part.text if isinstance(part, s.Name) else part.base.text
 
 
-def in_ranges(scope: Scope, equation: s.Assign, declared: Declared, term: Expr, word: str) -> Expr:
+def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
     """The term of a reduction, and its neutral element outside of the ranges that data tell. Raises SourceError."""
     tests: list[Expr] = []
+    declared: Declared = {**scope.tensors, **scope.scalars}
     for item in equation.value.items if isinstance(equation.value, s.Reduction) else ():
         if isinstance(item, s.Within):
             for sign, end in ((">=", item.low), ("<", item.high)):

@@ -141,12 +141,11 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
     is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
     body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
-    if any(v.fallback for v in loads(dealt)):
-        body = _choose_reads(body, {b.name: b for b in buffers}, _id_counts(block, where), is_implied)
-    body = run_between_ends(body, {b.name: b for b in buffers}, tree.kernel, is_implied)
-    body = named_places(asynchronous(roles.name(body), ahead, {b.name: b for b in buffers}), told)
-    body = _declare_registers(overlap_batches(complete_batches(split_roles(body, block)), dealt), registers, dealt)
-    body, buffers = take_turns(body, buffers, block)
+    known = {b.name: b for b in buffers}
+    body = _choose_reads(body, dealt, known, _id_counts(block, where), is_implied)
+    body = asynchronous(run_between_ends(roles.name(body), known, tree.kernel, is_implied), ahead, known)
+    body = overlap_batches(complete_batches(split_roles(named_places(body, told), block)), dealt)
+    body, buffers = take_turns(_declare_registers(body, registers, dealt), buffers, block)
     body = make_functions(body, buffers, _known_integers(tree, block, where))
     mine, shared = _used_buffers(body, buffers, needs, version.private)
     launch = Launch(
@@ -204,9 +203,11 @@ def _walked(tree: Tree, number: int, version: _Version) -> tuple[Node, tuple[Con
 
 
 def _choose_reads(
-    body: tuple[Spmd, ...], known: Mapping[str, Buffer], counts: Mapping[str, int], is_implied: IsImplied
+    body: tuple[Spmd, ...], node: Node, known: Mapping[str, Buffer], counts: Mapping[str, int], is_implied: IsImplied
 ) -> tuple[Spmd, ...]:
     """`body` with a version without tests of each read that is inside its tensor in most tiles."""
+    if not any(load.fallback for load in loads(node)):
+        return body
     return choose(split_inner_tiles(body, known, counts, is_implied), known, is_implied)
 
 

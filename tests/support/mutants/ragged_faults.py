@@ -8,7 +8,7 @@ from tests.support.mutants.places import edited
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import rewrite
-from tilegen.lowering.program import For
+from tilegen.lowering.launch.program import For
 
 
 def _told(change):
