@@ -7,6 +7,7 @@ import pytest
 
 import tilegen
 from tests.support.generators.ragged import REST, ragged
+from tests.support.reader.overflow import extremes, overflow
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
@@ -30,7 +31,9 @@ def test_every_net_agrees(seed):
         assert told or "wide" in version
         assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
         for language in ("cuda", "opencl"):
-            assert difference(emit(launches, language), launches, language) is None
+            assert difference(printed := emit(launches, language), launches, language) is None
+            largest, drawing = extremes(launches, random.Random(seed)), random.Random(seed)
+            assert largest is None or overflow(printed, launches, largest, drawing, 8) is None
     sizes = {"N": 12, "M": 3} | ({"F": 5} if "F]" in text else {})
     assert verdict(tree, sizes) is None
     assert faults(lower(tree), tree, sizes) is None

@@ -15,7 +15,16 @@ def drawn(kernel, sizes, draw):
         return from_values(np.asarray(values), tensor.dtype).transpose(np.argsort(tensor.order))
 
     numbers = {s.name: from_values(np.asarray(draw([1])), s.dtype)[0] for s in kernel.scalars}
-    return {memory_of(t.name): array(t) for t in kernel.tensors if t.role == "input"} | numbers
+    arrays = {memory_of(t.name): array(t) for t in kernel.tensors if t.role == "input"}
+    return rising(kernel, sizes, arrays) | numbers
+
+
+def rising(kernel, sizes, arrays):
+    """The arrays, with rows of any length, and empty ones, where the kernel is promised that they rise."""
+    for name, end in kernel.rising:
+        last, ends = end.evaluate(sizes), arrays[name].astype(np.int64).cumsum() % (end.evaluate(sizes) + 1)
+        arrays[name] = np.sort(np.array([0, *ends[1:-1], last])).astype(arrays[name].dtype)
+    return arrays
 
 
 def as_called(kernel, arrays):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import reduce
 
+from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
 from tilegen.frontend.index_words import Declared
-from tilegen.frontend.operators import adapt
+from tilegen.frontend.operators import adapt, adapt_to_default
 from tilegen.frontend.values import Scope, value_of
 from tilegen.ir.initial import init_value
 from tilegen.ir.lists import LISTS
@@ -30,6 +31,7 @@ def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
         if isinstance(item, s.Within):
             for sign, end in ((">=", item.low), ("<", item.high)):
                 if is_data(end, declared):
+                    _check_integer(adapt_to_default(value_of(scope, end)).dtype, end)
                     tests.append(adapt(value_of(scope, s.Binary(sign, item.name, end, end.span)), "bool"))
     if not tests:
         return term
@@ -37,3 +39,9 @@ def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
     if word in LISTS:
         return Op("and", (inside, term), "bool")
     return Op("select", (inside, term, init_value(word, term.dtype)), term.dtype)
+
+
+def _check_integer(dtype: str, end: s.Syntax) -> None:
+    if dtype not in ("i32", "i64"):
+        notes = (f"cast it: i32({end.span.text})",)
+        raise SourceError(f"the end of a range is i32 or i64, and this is {dtype}", end.span, notes=notes)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.stored import as_called
+from tests.support.stored import as_called, rising
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import INTEGERS
@@ -91,6 +91,7 @@ def inputs(kernel, sizes, aligned=True):
             drawn = rng.integers(-3, 4, shape) if t.dtype in INTEGERS else rng.uniform(0.5, 2, shape)
             stored = from_values(drawn, t.dtype)
             arrays[memory_of(t.name)] = (stored if aligned else misalign(stored)).transpose(np.argsort(t.order))
+    arrays = rising(kernel, sizes, arrays)
     numbers = {s.name: np.array(2 if s.dtype in INTEGERS else 1.5) for s in kernel.scalars}
     return arrays | {s.name: from_values(numbers[s.name], s.dtype)[()] for s in kernel.scalars}
 

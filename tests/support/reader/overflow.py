@@ -97,6 +97,7 @@ class _Walk:
         self.grid = [n.evaluate(sizes) for n in launch.grid]
         self.scope = {}
         self.arrays = {}
+        self.rising = {}  # what the head promises of data: their type and the largest
 
     def kernel(self, kernel):
         beside = [each.name for each in (*self.launch.maps, *self.launch.scalars)]
@@ -104,6 +105,9 @@ class _Walk:
         for (words, name), mine in zip(kernel.parameters, names, strict=True):
             if mine in self.launch.tensors:
                 self.arrays[name] = prod(e.evaluate(self.sizes) for e in self.launch.buffers[mine].shape)
+                kind = " ".join(word for word in words if word in ("int", "long"))
+                if mine in (promised := dict(self.launch.kernel.rising)):
+                    self.rising[name] = (kind, promised[mine].evaluate(self.sizes))
             elif mine in self.sizes:
                 self.scope[name] = self.check_fits(" ".join(words), self.sizes[mine], f"the size {mine}")
             else:
@@ -137,12 +141,12 @@ class _Walk:
                     self.scope[name] = (kind, self.pick(count))
                     self.body(body)
                     self.scope = outer
-            case c_text.For(kind, name, extent, body):
-                _, count = self.value(extent)
+            case c_text.For(kind, name, extent, body, start):
+                (_, first), (_, count) = self.value(start), self.value(extent)
                 self.check_fits(kind, count, f"the extent of {name}")
-                if count > 0:
+                if count > first:
                     outer = dict(self.scope)
-                    self.scope[name] = (kind, self.pick(count))
+                    self.scope[name] = (kind, first + self.pick(count - first))
                     self.body(body)
                     self.scope = outer
             case c_text.If(test, body, orelse):
@@ -229,6 +233,9 @@ class _Walk:
         match text:
             case (_, "hidden", _, (inner,)):
                 return self.value(inner)
+            case (_, "iteration_at", _, _):
+                *_, (kind, count) = map(self.value, args)
+                return kind, self.pick(count + 1)
             case (_, "floor_div" | "floor_mod" as word, _, _):
                 (kind, left), (_, right) = map(self.value, args)
                 if left is None or right is None:
@@ -259,6 +266,8 @@ class _Walk:
         if base[0] == "name" and base[1] in self.arrays:
             if place is not None and not 0 <= place < self.arrays[base[1]]:
                 raise Wrong(f"{base[1]} has {self.arrays[base[1]]} elements, and {place} is read or written")
+            if base[1] in self.rising:
+                return self.rising[base[1]][0], self.pick(self.rising[base[1]][1] + 1)
         elif base[0] == "at":
             self.value(base)
         return None, None
