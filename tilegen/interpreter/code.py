@@ -128,7 +128,8 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
         return
     if stmt.reduce:
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
-        value = _update(stmt.reduce, f"data{n}[{target}]", value)
+        factor = _expr(w, stmt.arg, depth, where, loads) if stmt.arg else "1"
+        value = _update(stmt.reduce, f"data{n}[{target}]", value, factor)
     w.put(depth, f"data{n}[{target}] = {_narrow(w, stmt.target.buffer, value)}")
     w.put(depth, f"set{n}[{target}] = 1")
 
@@ -182,12 +183,14 @@ def _keep(w: CodeWriter, stmt: Stmt, hits: Hits, depth: int, where: str, value: 
         w.put(depth + 2, f"set{m}[k] = 1")
 
 
-def _update(reduce: str, old: str, value: str) -> str:
+def _update(reduce: str, old: str, value: str, factor: str) -> str:
     match reduce:
         case "sum":
             return f"{old} + {value}"
         case "prod":
             return f"{old} * {value}"
+        case "linear":
+            return f"{factor} * {old} + {value}"
         case "max":
             return f"larger({old}, {value})"
         case "min":

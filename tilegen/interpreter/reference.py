@@ -25,6 +25,7 @@ from tilegen.interpreter.box import (
     parts,
 )
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
+from tilegen.interpreter.linear import regrouped
 from tilegen.interpreter.lists import keep_lists
 from tilegen.interpreter.picked import picked_sums
 from tilegen.interpreter.prefixes import prefixes
@@ -151,6 +152,13 @@ def _compute_along(
     tolerance: Tolerance,
 ) -> None:
     """Equations one behind another, in each iteration of the loops that a recurrence goes along."""
+    if equations[0].target in tolerance.regrouped and (whole := regrouped(equations[0], sizes, memory)):
+        try:
+            for part, value, error in whole:
+                _store(memory[equations[0].target], equations[0], part, value, error)
+        except Undefined as bad:
+            raise _undefined_error(equations[0], bad) from None
+        return
     inner = [replace(e, loops=e.loops[e.carried :]) for e in equations]
     for point in product(*(range(r.extent.evaluate(sizes)) for r in shared)):
         here = {**sizes, **{r.name: at for r, at in zip(shared, point, strict=True)}}

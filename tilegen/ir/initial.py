@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const
 
 
 def init_value(reduce: str, dtype: str) -> Const:
     """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
-    if reduce in ("sum", "prod", *LISTS):
+    if reduce in ("sum", "prod", LINEAR, *LISTS):
         return Const(1 if reduce == "prod" else 0, dtype)
     sign = -1 if reduce in ("max", "argmax") else 1
     if dtype in FLOATS:

@@ -20,6 +20,7 @@ from itertools import count
 from operator import attrgetter
 
 from tilegen.ir.affine import const
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
 from tilegen.ir.walk import accesses, loads, writes
 
@@ -35,7 +36,8 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     """The loop around `stmt` whose iterations combine their terms as lanes of a warp, if there is one.
 
     Sums and products need the permission to be reassociated, and so does any reduction that goes on inside.
-    Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order.
+    Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order. Steps of
+    a linear recurrence keep theirs: a lane has one.
     """
     if not stmt.reduce or stmt.hits or "thread.x" not in map(_kind, path):
         return None
@@ -51,8 +53,10 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     if stmt.best and not isinstance(stmt.arg, Load):
         return None
     if stmt.name not in tree.reassociated and (
-        stmt.reduce in ("sum", "prod") or _has_inner_loops(path[depth + 1 :], stmt)
+        stmt.reduce in ("sum", "prod", LINEAR) or _has_inner_loops(path[depth + 1 :], stmt)
     ):
+        return None
+    if stmt.reduce == LINEAR and path[depth + 1 :]:
         return None
     return path[depth]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.initial import COMBINES
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Condition, Equation, Range
 from tilegen.ir.walk import walk
 
@@ -40,14 +41,14 @@ def compared(condition: Condition, own: Mapping[str, Range], reduced: Mapping[st
 
 def depends_on(equation: Equation, r: Range) -> bool:
     """True if the terms of the equation depend on a loop."""
-    return any(r.name in index.names() for index in walk(equation.value) if isinstance(index, Affine))
+    return any(r.name in index.names() for index in walk((equation.value, equation.arg)) if isinstance(index, Affine))
 
 
 def running_of(equation: Equation) -> Compared | None:
     """How the equation is a running reduction; None where it is none, or more than that."""
     own, reduced = ({r.name: r for r in ranges} for ranges in (equation.loops, equation.reduced))
     found = [each for c in equation.conditions if (each := compared(c, own, reduced))]
-    if equation.reduce not in COMBINES or len(found) != 1 or depends_on(equation, found[0].i):
+    if equation.reduce not in (*COMBINES, LINEAR) or len(found) != 1 or depends_on(equation, found[0].i):
         return None
     others = (c.value.names() for c in equation.conditions if c != found[0].condition)
     return None if any(found[0].i.name in names and names & reduced.keys() for names in others) else found[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
+from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import (
     Buffer,
@@ -91,6 +92,9 @@ def show_stmt(stmt: Stmt) -> str:
     atomic = "atomic " if stmt.atomic else ""
     guard = f"  if {' and '.join(show_condition(c) for c in stmt.guard)}" if stmt.guard else ""
     target = _access(stmt.target.buffer, stmt.target.index)
+    if stmt.reduce == LINEAR and stmt.arg is not None:
+        old = Load(stmt.target.buffer, stmt.target.index, stmt.value.dtype)
+        return f"{target} = {show_expr(after_step(stmt.arg, old, stmt.value))}{guard}"
     if stmt.hits is not None:
         atomic += "together " if stmt.hits.together else ""
         list_of = f"{stmt.reduce} " if stmt.reduce else ""

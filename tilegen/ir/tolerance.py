@@ -1,8 +1,8 @@
 """What a tree lets its results be off by beyond the roundings of its kernel.
 
-Three things change the bound of a check: functions that the hardware may approximate, sums that an instruction adds up
-in its own way, and what the kernel says that it approximates. A tree has its tolerance from its steps and its kernel
-alone, so that a check can be made ready without a device.
+Four things change the bound of a check: functions that the hardware may approximate, sums that an instruction adds up
+in its own way, recurrences whose steps are taken together, and what the kernel says that it approximates. A tree has
+its tolerance from its steps and its kernel alone, so that a check can be made ready without a device.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ class PerformedSum:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The operations that may be approximated, and the sums that instructions add up with errors of their own.
+    """The operations that may be approximated, the sums that instructions add up with errors of their own, and the
+    linear recurrences that are regrouped.
 
     `claimed` is the kernel as written if it says what it approximates: nothing else counts then.
     """
 
     approximate: tuple[str, ...] = ()
     sums: tuple[PerformedSum, ...] = ()
+    regrouped: tuple[str, ...] = ()
     claimed: Kernel | None = None
 
 
@@ -58,7 +60,13 @@ def tolerance_of(tree: Tree) -> Tolerance:
     written = tree.kernel.written_kernel
     if written.meant:
         return Tolerance(claimed=written)
-    return Tolerance(tree.approximate, tuple(dict.fromkeys(_performed_sums(tree))))
+    return Tolerance(tree.approximate, tuple(dict.fromkeys(_performed_sums(tree))), _regrouped(tree.kernel))
+
+
+def _regrouped(kernel: Kernel) -> tuple[str, ...]:
+    """The recurrences of the kernel as written of which steps have made reductions, in the order of its equations."""
+    made = {e.target for e in kernel.equations if not e.carried}
+    return tuple(e.target for e in kernel.written_kernel.equations if e.carried and e.target in made)
 
 
 def _performed_sums(tree: Tree) -> Iterator[PerformedSum]:

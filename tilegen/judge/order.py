@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import loads
 from tilegen.poly.execution import Way, ways_before
@@ -108,13 +109,16 @@ def _are_one(one: Leaf, two: Leaf) -> bool:
 
 
 def _commutes(original: Original, p: Precedence) -> bool:
-    """The first of equals wins in argmax and argmin; a value that reads its own sum would notice.
+    """The first of equals wins in argmax and argmin, steps of a linear recurrence have an order, and a value that reads
+    its own sum would notice.
 
     Where the index comes with the best value of a part, the lower one of equals wins in any order.
     """
     equation = original.equations[p.source]
     results = (equation.target, equation.best, equation.hits and equation.hits.access.buffer)
-    if p.element not in results or equation.reduce == "list" or (equation.best and not isinstance(equation.arg, Load)):
+    if p.element not in results or equation.reduce in ("list", LINEAR):
+        return False
+    if equation.best and not isinstance(equation.arg, Load):
         return False
     return all(load.buffer != p.element for load in loads((equation.value, equation.hits)))
 

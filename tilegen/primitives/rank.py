@@ -60,7 +60,7 @@ class Rank:
         whole = need_reduction(tree, self.count)
         if whole.hits is None:
             raise StepError(f"'{self.count}' counts no hits of a list", notes=("rank stores those at their ranks",))
-        old = need_nest(tree, whole, "rank")
+        old = need_nest(tree, whole.target, "rank")
         names = tuple(filter(None, (self.name, self.local, self.ahead)))
         depth = len(whole.reduced)
         if depth > MOST_LOOPS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
+from tilegen.ir.linear import running_form
 from tilegen.ir.nodes import Load, Tree
 from tilegen.primitives import BufferName, primitive
 
@@ -33,7 +34,8 @@ class Reassociate:
 
     Floating-point sums then differ in their last bits from the order of the kernel's text, and steps
     that change the order of the terms are accepted. argmax and argmin keep their order, since the first of equals
-    wins; what combines parts of them, which rfactor made, does not need it.
+    wins; what combines parts of them, which rfactor made, does not need it. Of a linear recurrence, which scan makes a
+    reduction of, the steps keep their order, and may be taken together in groups.
     """
 
     reductions: tuple[BufferName, ...]
@@ -45,7 +47,7 @@ class Reassociate:
 
     def _check(self, tree: Tree, reduction: str) -> None:
         kernel = tree.kernel
-        others = [e for e in kernel.equations if e.reduce and not e.hits]
+        others = [e for e in kernel.equations if e.reduce and not e.hits or running_form(e)]
         known = [e.target for e in others if not e.best or isinstance(e.arg, Load)]
         if any(e.target == reduction and e.best for e in kernel.equations) and reduction not in known:
             raise StepError(

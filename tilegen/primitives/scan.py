@@ -44,6 +44,9 @@ class Scan:
     split_scan makes parts that run at once. `along` names a reduction of the same terms that is there already, the
     total that split_scan has made; then that is read while it runs. A reduction of all of a range is read so where that
     comes to its end: scan(count, along=run) reads the hits of a list from what its ranks are made of.
+
+    A linear recurrence, y[i] = a[i] * (y[i - 1] else 0) + b[i], runs so, too: a lane has one factor and one term, and
+    lanes combine these in their order. Behind a factor or an element that is not finite a check knows of nothing.
     """
 
     prefix: BufferName
@@ -55,7 +58,7 @@ class Scan:
         if self.along is not None and whole is not None and running_of(whole) is None:
             return self._read_end(tree, whole, self.along)
         prefix = prefix_of(tree, self.prefix)
-        old = need_nest(tree, prefix.equation, "scan")
+        old = need_nest(tree, self.prefix, "scan")
         if (self.along is None) == (self.name is None):
             notes = ("scan(y) -> run makes an accumulator, and scan(y, along=total) reads a reduction that is there",)
             raise StepError("scan takes a name for what runs, or a reduction that does", notes=notes)
@@ -71,10 +74,10 @@ class Scan:
     def _read_end(self, tree: Tree, whole: Equation, name: str) -> Tree:
         """The tree that reads all that `whole` reduces from the reduction `name` of the same terms, at its end."""
         kernel, run = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
-        old = need_nest(tree, whole, "scan")
+        old = need_nest(tree, whole.target, "scan")
         if run is None or len(run.loops) != len(whole.loops):
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
-        nest, last = need_nest(tree, run, "scan"), run.reduced[0]
+        nest, last = need_nest(tree, run.target, "scan"), run.reduced[0]
         here = {r.name: var(n.name) for r, n in zip(whole.loops, run.loops, strict=True)}
         at_end = Condition(var(last.name) - last.extent + 1, equal=True)
         new = replace(
@@ -83,6 +86,7 @@ class Scan:
             loops=(*run.loops, last),
             value=Load(name, run.index, whole.value.dtype),
             reduce=None,
+            arg=None,
             reduced=(),
             conditions=(*substitute(conditions_on_left(whole), here), at_end),
             running=name,
@@ -102,7 +106,7 @@ class Scan:
         run, new, made = _running(prefix, name, total.loops, total.reduced)
         if replace(run, conditions=()) != replace(total, conditions=()) or {*run.conditions} != {*total.conditions}:
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
-        nest = need_nest(tree, total, "scan")
+        nest = need_nest(tree, name, "scan")
         return with_reader(tree, made, new, total, nest, old)
 
 
@@ -124,6 +128,7 @@ def _running(
         index=index,
         loops=loops,
         value=substitute(whole.value, here | {prefix.k.name: place}),
+        arg=substitute(whole.arg, here | {prefix.k.name: place}),
         reduced=reduced,
         conditions=substitute((*prefix.rows, *prefix.terms_at(place)), here),
     )
@@ -133,6 +138,7 @@ def _running(
         loops=(*loops, reduced[0]),
         value=Load(name, index, whole.value.dtype),
         reduce=None,
+        arg=None,
         reduced=(),
         conditions=substitute(prefix.points_at(place), here),
         running=name,

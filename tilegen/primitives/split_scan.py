@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.derived import Regrouped
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Tree
 from tilegen.ir.walk import loop_names
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.rewriting.prefix import prefix_of
+from tilegen.primitives.rewriting.prefix import Prefix, prefix_of
 from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup
 from tilegen.primitives.rewriting.tiles import Tiles
 from tilegen.primitives.rewriting.tree import need_fresh
@@ -50,6 +51,10 @@ class SplitScan:
     `part` and `ahead` are running reductions again, to be made by scan, by split_scan once more, or as they stand
     where tiles are few; scan(part, along=total) reads the prefixes while the total runs. All of it can go in one
     launch, tile by tile, or in several. Terms are combined in another order than the kernel's text has, as by rfactor.
+
+    A linear recurrence, y[i] = a[i] * (y[i - 1] else 0) + b[i], has two names more, -> total, part, ahead, factor,
+    factors: the product of a tile's factors, and those up to each place of it, a running product. Then y is
+    factors * ahead + part. Its terms keep their order.
     """
 
     prefix: BufferName
@@ -57,18 +62,32 @@ class SplitScan:
     total: NewName
     local: NewName
     ahead: NewName
+    factor: NewName | None = None
+    factors: NewName | None = None
 
     def apply(self, tree: Tree) -> Tree:
         prefix = prefix_of(tree, self.prefix)
-        old = need_nest(tree, prefix.equation, "split_scan")
+        old = need_nest(tree, self.prefix, "split_scan")
         if self.size < 2:
             raise StepError(f"a tile has at least two elements, not {self.size}")
-        need_fresh(tree, (self.total, self.local, self.ahead), gone=loop_names(replace(tree, body=(old,))))
+        pairs = prefix.equation.reduce == LINEAR
+        names = (self.total, self.local, self.ahead, *(name for name in (self.factor, self.factors) if name))
+        if len(names) != (5 if pairs else 3):
+            raise self._wrong_count(prefix, pairs)
+        need_fresh(tree, names, gone=loop_names(replace(tree, body=(old,))))
         tiles = Tiles(prefix, self.size, fresh_names(tree, self.prefix, old).taken)
-        total, term = tiles.reduced(self.total, tiles.frame(self.total))
-        frame = tiles.frame(self.local)
-        local, other = tiles.reduced(self.local, frame, tiles.inside(self.local))
-        ahead = tiles.ahead(self.ahead, total)
-        new, point = tiles.combined(ahead.target, local.target)
-        made = Regrouped(self.prefix, point, ((self.total, term), (self.local, other)))
-        return regroup(tree, made, old, (total, local, ahead), new)
+        made = [tiles.reduced(self.total, tiles.frame(self.total))]
+        made += [tiles.reduced(self.local, tiles.frame(self.local), tiles.inside(self.local))]
+        if self.factor and self.factors:
+            made += [tiles.reduced(self.factor, tiles.frame(self.factor), factors=True)]
+            made += [tiles.reduced(self.factors, tiles.frame(self.factors), tiles.inside(self.factors), factors=True)]
+        ahead = tiles.ahead(self.ahead, made[0][0], self.factor)
+        new, point = tiles.combined(self.ahead, self.local, self.factors)
+        derived = Regrouped(self.prefix, point, tuple((equation.target, term) for equation, term in made))
+        return regroup(tree, derived, old, (*(equation for equation, _ in made), ahead), new)
+
+    def _wrong_count(self, prefix: Prefix, pairs: bool) -> StepError:
+        kind, count = ("a linear recurrence", 5) if pairs else (f"a {prefix.equation.reduce}", 3)
+        more = ", factor, factors: the last two are the products of a tile's factors, and of those up to each place"
+        notes = (f"-> total, local, ahead{more if pairs else ''}",)
+        return StepError(f"'{self.prefix}' is {kind}, and split_scan makes {count} tensors of it", notes=notes)

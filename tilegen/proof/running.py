@@ -56,12 +56,13 @@ def _readers(exchange: Combine, behind: tuple[Spmd, ...]) -> Iterator[tuple[Stmt
     ahead = list(takewhile(lambda node: _reads(node, exchange), near))
     total, update = (*near[len(ahead) : len(ahead) + 2], None, None)[:2]
     beside = ahead if not exchange.inclusive else list(takewhile(lambda node: _reads(node, exchange), near[2:]))
-    same = isinstance(total, Combine) and replace(total, name=exchange.name, start=exchange.start,
-                                                  inclusive=exchange.inclusive) == exchange  # fmt: skip
+    same = isinstance(total, Combine) and exchange == replace(
+        total, name=exchange.name, arg_name=exchange.arg_name, start=exchange.start, inclusive=exchange.inclusive
+    )
     target = Access(exchange.start.buffer, exchange.start.index)
     if not same or not isinstance(update, Stmt) or update.target != target or (ahead and exchange.inclusive):
         raise Refused(f"what lanes exchange for '{exchange.name}' is not that of the update beside it")
-    terms = {load.buffer for load in (*loads(exchange.value), exchange.start)}
+    terms = {load.buffer for load in (*loads((exchange.value, exchange.arg)), exchange.start)}
     for stmt in beside:
         assert isinstance(stmt, Stmt)
         if stmt.target.buffer in terms or stmt.reduce or stmt.best:

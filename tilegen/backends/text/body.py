@@ -20,6 +20,7 @@ from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import timeline_lines
 from tilegen.ir.affine import const, var
+from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.product_nodes import Hold
@@ -348,8 +349,10 @@ class Body:
         if stmt.reduce in ("sum", "prod") and dtype not in (*SHORT_FLOATS, "i32", "i64"):
             sign, level = ("+", 5) if stmt.reduce == "sum" else ("*", 6)
             return [*notes, f"{target} {sign}= {w.value(stmt.value, level - 5)};"]
-        word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
+        if stmt.reduce == LINEAR and stmt.arg is not None:
+            return [*notes, f"{target} = {w.store_value(after_step(stmt.arg, old, stmt.value), stmt.target)};"]
+        word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
         return [*notes, f"{target} = {w.store_value(Op(word, (old, stmt.value), dtype), stmt.target)};"]
 
     def _atomic(self, stmt: Stmt) -> str:

@@ -43,6 +43,51 @@ inline float sum_ahead_of_float_lane(__local float *terms, int thread, int lanes
     return value;
 }
 
+// What the linear steps of neighbouring threads come to, in the order of these: each gets value and factor.
+inline void linear_of_float_float_lanes(__local float *terms, __local float *factors, int thread, int lanes,
+                                        float *value, float *factor)
+{
+    terms[thread] = *value;
+    factors[thread] = *factor;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int first = thread / lanes * lanes;
+    *value = terms[first];
+    *factor = factors[first];
+    for (int lane = first + 1; lane < first + lanes; ++lane) {
+        *value = factors[lane] * *value + terms[lane];
+        *factor = factors[lane] * *factor;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// What the steps up to each of neighbouring threads make of `start`.
+inline float linear_up_to_float_lane(__local float *terms, __local float *factors, int thread, int lanes,
+                                     float start, float factor, float value)
+{
+    terms[thread] = value;
+    factors[thread] = factor;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    value = start;
+    for (int lane = thread / lanes * lanes; lane <= thread; ++lane)
+        value = factors[lane] * value + terms[lane];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return value;
+}
+
+// What the steps of the threads ahead of each make of `start`.
+inline float linear_ahead_of_float_lane(__local float *terms, __local float *factors, int thread, int lanes,
+                                        float start, float factor, float value)
+{
+    terms[thread] = value;
+    factors[thread] = factor;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    value = start;
+    for (int lane = thread / lanes * lanes; lane < thread; ++lane)
+        value = factors[lane] * value + terms[lane];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return value;
+}
+
 // The argmax over groups of neighbouring threads, the lower index of equal ones: each thread gets both.
 inline void argmax_of_float_int_lanes(__local float *terms, __local int *places, int thread, int lanes,
                                 float *value, int *index)

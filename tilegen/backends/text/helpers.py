@@ -101,6 +101,10 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
     },
     "opencl": {
         **dict.fromkeys(("sum_of_float_lanes", "sum_up_to_float_lane", "sum_ahead_of_float_lane"), _local_lanes()),
+        **dict.fromkeys(
+            ("linear_of_float_float_lanes", "linear_up_to_float_lane", "linear_ahead_of_float_lane"),
+            [{"float": kind} for kind in _KINDS],
+        ),
         "argmax_of_float_int_lanes": [
             {"argmax": reduce, "float_int": f"{kind}_{place}", "float": kind, "__local int": f"__local {place}",
              "int *index": f"{place} *index", "terms[lane] >": f"terms[lane] {sign}"}

@@ -58,6 +58,48 @@ template <int lanes> __device__ __forceinline__ int ones_ahead_of_lane(int start
     return start + __popc(__ballot_sync(0xffffffff, value != 0) & (1u << threadIdx.x) - 1);
 }
 
+// What the linear steps of neighbouring lanes of a warp come to, in the order of these: each gets value and factor.
+template <int lanes, typename T> __device__ __forceinline__ void linear_of_lanes(T& value, T& factor)
+{
+#pragma unroll
+    for (int step = 1; step < lanes; step *= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        const T by = __shfl_xor_sync(0xffffffff, factor, step);
+        value = threadIdx.x & step ? factor * other + value : by * value + other;
+        factor = factor * by;
+    }
+}
+
+// What the linear steps up to each of neighbouring lanes come to. The lanes are all threads along x.
+template <int lanes, typename T> __device__ __forceinline__ void linear_along_lanes(T& value, T& factor)
+{
+#pragma unroll
+    for (int step = 1; step < lanes; step *= 2) {
+        const T other = __shfl_up_sync(0xffffffff, value, step, lanes);
+        const T by = __shfl_up_sync(0xffffffff, factor, step, lanes);
+        if (threadIdx.x >= step) {
+            value = factor * other + value;
+            factor = factor * by;
+        }
+    }
+}
+
+// What the steps up to each lane make of `start`.
+template <int lanes, typename T> __device__ __forceinline__ T linear_up_to_lane(T start, T factor, T value)
+{
+    linear_along_lanes<lanes>(value, factor);
+    return factor * start + value;
+}
+
+// What the steps of the lanes ahead of each make of `start`.
+template <int lanes, typename T> __device__ __forceinline__ T linear_ahead_of_lane(T start, T factor, T value)
+{
+    linear_along_lanes<lanes>(value, factor);
+    const T other = __shfl_up_sync(0xffffffff, value, 1, lanes);
+    const T by = __shfl_up_sync(0xffffffff, factor, 1, lanes);
+    return threadIdx.x == 0 ? start : by * start + other;
+}
+
 // A number for the block, in the order in which blocks begin. The first word counts them.
 template <typename T> __device__ __forceinline__ int draw_number(T* states)
 {

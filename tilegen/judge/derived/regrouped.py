@@ -7,6 +7,10 @@ remain: a reduction stands for all its terms, and one that runs for those of the
 the same if at each point of the left side each term of the kernel is among these, and once. That is asked of isl as it
 is for instances of statements. It makes a running accumulator a prefix, by induction over its loop, and it makes a
 prefix of the tiles before, combined with the prefix inside of a tile, the prefix of the whole.
+
+A linear recurrence is such a reduction, whose terms are pairs (ir/linear.py), if its first element is made of 0. Pairs
+are associative and not commutative: what is written out has the kernel's terms in its order, too. What a group of them
+comes to is two results, which are of one group if both are made of the same terms in the same places.
 """
 
 from __future__ import annotations
@@ -14,15 +18,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.defined import conditions_on_left, defines_all
 from tilegen.ir.derived import Regrouped
 from tilegen.ir.initial import COMBINES
+from tilegen.ir.linear import LINEAR, previous, running_form
 from tilegen.ir.nodes import Access, Condition, Equation, Expr, Kernel, Load, Loop, Node, Op, Range, Stmt, Tree
 from tilegen.ir.walk import loads, substitute
 from tilegen.judge.coverage import check_instances
 from tilegen.judge.derived.parts import equation_of
+from tilegen.judge.equation_points import points_of
+from tilegen.judge.order import check_order
 from tilegen.poly.instances import project
+from tilegen.poly.system import range_of, solvable
 from tilegen.poly.verdict import Refused
 
 
@@ -35,16 +43,20 @@ class _Place:
     guard: tuple[Condition, ...]
 
 
-# Where a term is, which one it is (the loops that the undivided equation reduces), and its value.
-_Term = tuple[_Place, tuple[Affine, ...], Expr]
+# Where a term is, which one it is (the loops that the undivided equation reduces), and its value, with the factor of a
+# linear reduction.
+_Term = tuple[_Place, tuple[Affine, ...], tuple[Expr, Expr | None]]
 
 
 def check_regrouped(kernel: Kernel, origin: Kernel, made: Regrouped) -> None:
     """Refused where what `kernel` has in the place of a reduction of `origin` does not have its terms."""
     whole, new = equation_of(origin, made.target), equation_of(kernel, made.target)
     _check_rest(kernel, origin, whole, new)
+    if whole.carried:
+        whole = _reduction(origin, whole)
+        origin = replace(origin, equations=tuple(whole if e.target == whole.target else e for e in origin.equations))
     at = {r.name: value for r, value in zip(whole.loops, made.point, strict=True)}
-    if whole.reduce not in COMBINES or new.best or new.index != substitute(whole.index, at):
+    if whole.reduce not in (*COMBINES, LINEAR) or new.best or new.index != substitute(whole.index, at):
         raise Refused(f"'{made.target}' is not regrouped where it is")
     here = _Place({r.name: var(r.name) for r in new.loops}, new.loops, conditions_on_left(new))
     place = Access(whole.target, new.index)
@@ -52,13 +64,30 @@ def check_regrouped(kernel: Kernel, origin: Kernel, made: Regrouped) -> None:
     body = [_nest(here.loops, start)]
     for found, term, value in _WrittenOut(kernel, whole, dict(made.terms)).terms(new, here):
         values = at | {r.name: index for r, index in zip(whole.reduced, term, strict=True)}
-        if value != substitute(whole.value, values):
+        if value != substitute((whole.value, whole.arg), values):
             raise Refused(f"'{made.target}' is made of other terms than the kernel has")
-        stmt = replace(start, name=whole.target, instance=(*made.point, *term), guard=found.guard, reduce=whole.reduce)
+        stmt = replace(start, name=whole.target, instance=(*made.point, *term), guard=found.guard, reduce=whole.reduce,
+                       arg=whole.arg)  # fmt: skip
         body.append(_nest(found.loops, stmt))
     program = project(Tree(origin, (), tuple(body)))
     check_instances(program, start.name)
     check_instances(program, whole.target)
+    if whole.reduce == LINEAR:
+        check_order(program)
+
+
+def _reduction(kernel: Kernel, recurrence: Equation) -> Equation:
+    """The linear reduction that a recurrence is, whose first element is made of 0."""
+    found, i = running_form(recurrence), recurrence.loops[0]
+    if found is None:
+        raise Refused(f"the recurrence of '{recurrence.target}' is not linear in the element before")
+    shape = kernel.tensor(recurrence.target).shape
+    first = substitute(previous(recurrence), {i.name: const(0)})
+    inside = [c for at, extent in zip(first, shape, strict=True) for c in (Condition(at), Condition(extent - 1 - at))]
+    rows = points_of(kernel, recurrence.loops[1:], (*recurrence.conditions, *inside))
+    if solvable((*rows, *range_of(i.name, i.extent))):
+        raise Refused(f"the first element of the recurrence of '{recurrence.target}' is made of another one")
+    return found
 
 
 def _nest(loops: tuple[Range, ...], node: Node) -> Node:
@@ -93,7 +122,7 @@ class _WrittenOut:
         if equation.reduce not in (None, self.whole.reduce) or equation.best:
             raise Refused(f"'{equation.target}' is no {self.whole.reduce}, and '{self.whole.target}' is")
         if equation.running is None:
-            yield from self._of_value(equation, equation.value, self._enter(equation, place))
+            yield from self._of_value(equation, equation.value, equation.arg, self._enter(equation, place))
             return
         runs = self._source(equation, equation.running)
         told = (equation.value, equation.loops) == (
@@ -107,32 +136,47 @@ class _WrittenOut:
         inner, outermost = self._enter(runs, place), runs.reduced[0].name
         before = place.at[outermost] - inner.at[outermost] - (0 if equation.inclusive else 1)
         inner = replace(inner, guard=(*inner.guard, Condition(before)))
-        yield from self._of_value(runs, runs.value, inner)
+        yield from self._of_value(runs, runs.value, runs.arg, inner)
 
     def _enter(self, equation: Equation, place: _Place) -> _Place:
         """The place inside of the loops that the equation reduces, which get names of their own."""
-        loops = tuple(replace(r, name=f"{r.name}.{len(place.loops)}") for r in equation.reduced)
+        loops = tuple(replace(r, name=f"{r.index}.{len(place.loops)}") for r in equation.reduced)
         at = {**place.at, **{r.name: var(n.name) for r, n in zip(equation.reduced, loops, strict=True)}}
         kept = dict.fromkeys((*place.guard, *(substitute(c, at) for c in equation.conditions)))
         return _Place(at, (*place.loops, *loops), tuple(kept))
 
-    def _of_value(self, equation: Equation, value: Expr, place: _Place) -> Iterator[_Term]:
-        """What a value of the equation is made of."""
+    def _of_value(self, equation: Equation, value: Expr, factor: Expr | None, place: _Place) -> Iterator[_Term]:
+        """What a value of the equation is made of; with a `factor`, a group of pairs."""
         if equation.target in self.named:
-            yield place, substitute(self.named[equation.target], place.at), substitute(value, place.at)
+            yield place, substitute(self.named[equation.target], place.at), substitute((value, factor), place.at)
             return
         match value:
-            case Op(name, parts) if name == COMBINES[self.whole.reduce or ""]:
+            case Op(name, parts) if name == COMBINES.get(self.whole.reduce or ""):
                 for part in parts:
-                    yield from self._of_value(equation, part, place)
+                    yield from self._of_value(equation, part, None, place)
+            case Op("+", (Op("*", (by, before)), group)) if self.whole.reduce == LINEAR and factor is None:
+                yield from self._of_value(equation, before, None, place)
+                yield from self._of_value(equation, group, by, place)
             case Load(buffer, index, fallback=None):
                 source = self._source(equation, buffer)
                 inner = substitute(index, place.at)
                 at = {str(loop): index for loop, index in zip(source.index, inner, strict=True)}
                 self._check_there(source, there := replace(place, at=at))
-                yield from self.terms(source, there)
+                found = list(self.terms(source, there))
+                if factor is not None:
+                    self._check_factor(equation, factor, found, place)
+                yield from found
             case _:
                 raise Refused(f"'{equation.target}' is made of more than results of '{self.whole.target}'")
+
+    def _check_factor(self, equation: Equation, factor: Expr, found: list[_Term], place: _Place) -> None:
+        """Refused unless the factor is the product of the factors of these terms."""
+        factors = replace(self.whole, reduce="prod", value=self.whole.arg or factor, arg=None)
+        there = replace(self, whole=factors)._of_value(equation, factor, None, place)
+        if [(p.loops, p.guard, term, value) for p, term, value in there] != [
+            (p.loops, p.guard, term, (by, None)) for p, term, (_, by) in found
+        ]:
+            raise Refused(f"'{equation.target}' takes a group of terms with the factor of another")
 
     def _source(self, equation: Equation, name: str) -> Equation:
         """The equation of a tensor that `equation` reads, which has a value everywhere but for its conditions."""

@@ -185,8 +185,8 @@ class Combine:
 
     `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral element.
     Every thread comes by. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
-    one of equals. With a `start`, a lane has what this and the values of the lanes ahead of it come to, with
-    `inclusive` its own, too.
+    one of equals; of linear steps they are the factors. With a `start`, a lane has what this and the values of the
+    lanes ahead of it come to, with `inclusive` its own, too.
     """
 
     name: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import combining_loop, copied_registers, running_reads
+from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.show import show_condition
 from tilegen.ir.walk import leaves, rewrite_accesses
@@ -46,9 +47,9 @@ class Lanes:
         guard = tuple(dict.fromkeys(_easiest_lane(c, lane) for c in stmt.guard))
         update = replace(stmt, value=Load(result.name, (), stmt.value.dtype), guard=guard)
         if stmt.arg is not None:
-            index = self._result(stmt.target)
-            exchange = replace(exchange, arg=stmt.arg, arg_name=index.name, arg_dtype=index.dtype)
-            update = replace(update, arg=Load(index.name, (), stmt.arg.dtype))
+            other = self._result(stmt.target, "factor" if stmt.reduce == LINEAR else "lanes")
+            exchange = replace(exchange, arg=stmt.arg, arg_name=other.name, arg_dtype=other.dtype)
+            update = replace(update, arg=Load(other.name, (), stmt.arg.dtype))
         return self._add_tests(exchange, stmt.guard), update
 
     def running(self, around: tuple[Loop, ...], body: tuple[Node, ...]) -> list[tuple[list[Combine], Node]]:
@@ -74,6 +75,9 @@ class Lanes:
         start, inclusive = Load(stmt.target.buffer, stmt.target.index, dtype), word == "upto"
         exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype,
                            start=start, inclusive=inclusive)  # fmt: skip
+        if stmt.arg is not None:
+            factor = self._result(stmt.target, f"{word}_factor")
+            exchange = replace(exchange, arg=stmt.arg, arg_name=factor.name, arg_dtype=factor.dtype)
         return self._add_tests(exchange, stmt.guard)
 
     def _result(self, target: Access, word: str = "lanes") -> Buffer:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.initial import COMBINES
+from tilegen.ir.linear import LINEAR, running_form
 from tilegen.ir.nodes import Condition, Equation, Kernel, Range, Tree
 from tilegen.ir.ranges import least_value
 from tilegen.ir.running import compared, depends_on
@@ -72,9 +73,10 @@ def _within(r: Range, place: Affine, extent: Affine) -> tuple[Condition, ...]:
 
 
 def prefix_of(tree: Tree, target: str) -> Prefix:
-    """The reduction of `target`. StepError where it is none that runs along a loop of its left side."""
-    equation = need_reduction(tree, target)
-    if equation.reduce not in COMBINES:
+    """The reduction of `target`, or its linear recurrence as one. StepError where none runs along a loop of its left
+    side."""
+    equation = _recurrence(tree, target) or need_reduction(tree, target)
+    if equation.reduce not in (*COMBINES, LINEAR):
         raise StepError(f"'{target}' is a reduction by {equation.reduce}, and a scan is a sum, prod, max or min")
     own, reduced = ({r.name: r for r in ranges} for ranges in (equation.loops, equation.reduced))
     both = [c for c in equation.conditions if c.value.names() & own.keys() and c.value.names() & reduced.keys()]
@@ -95,6 +97,18 @@ def prefix_of(tree: Tree, target: str) -> Prefix:
     points = tuple(c for c in others if c not in terms)
     extent = _longer(i, first.k, tree.kernel)
     return Prefix(equation, i, first.k, first.forward, first.inclusive, terms, points, extent)
+
+
+def _recurrence(tree: Tree, target: str) -> Equation | None:
+    """The recurrence of `target` as a reduction. StepError where it is none whose steps can be taken together."""
+    equation = next((e for e in tree.kernel.equations if e.target == target and e.carried), None)
+    if equation is None:
+        return None
+    if found := running_form(equation):
+        return found
+    i = equation.loops[0].index
+    notes = (f"a linear one goes along one index: y[{i}] = a[{i}] * (y[{i} - 1] else 0) + b[{i}]",)
+    raise StepError(f"'{target}' is a recurrence that is not linear in the element before", notes=notes)
 
 
 def _longer(i: Range, k: Range, kernel: Kernel) -> Affine:

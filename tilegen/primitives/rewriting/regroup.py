@@ -19,12 +19,12 @@ def fresh_names(tree: Tree, target: str, gone: Node) -> Names:
     return Names(kept | {*tree.kernel.sizes, *(t.name for t in tree.kernel.tensors)}, target)
 
 
-def need_nest(tree: Tree, equation: Equation, step: str) -> Node:
-    """The nest of an equation. StepError where it is no longer that of the kernel."""
-    nest = nest_of(tree.kernel, equation)
+def need_nest(tree: Tree, target: str, step: str) -> Node:
+    """The nest of the equation of `target`. StepError where it is no longer that of the kernel."""
+    nest = nest_of(tree.kernel, next(e for e in tree.kernel.equations if e.target == target))
     if nest not in tree.body:
-        notes = (f"put {step} before the steps that change the loops of '{equation.target}' or what it reads",)
-        text = f"'{equation.target}' is no longer computed by the nest that the kernel gives it"
+        notes = (f"put {step} before the steps that change the loops of '{target}' or what it reads",)
+        text = f"'{target}' is no longer computed by the nest that the kernel gives it"
         raise StepError(text, notes=notes)
     return nest
 

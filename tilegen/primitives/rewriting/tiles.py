@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.initial import COMBINES
+from tilegen.ir.linear import after_step
 from tilegen.ir.nodes import Condition, Equation, Load, Op, Range
 from tilegen.ir.walk import substitute
 from tilegen.primitives.rewriting.names import Names
@@ -33,10 +34,14 @@ class Tiles:
         return Range(Names(self.taken, name).of(word), const(self.size), word)
 
     def reduced(
-        self, name: str, frame: tuple[Range, ...], inside: Range | None = None
+        self, name: str, frame: tuple[Range, ...], inside: Range | None = None, *, factors: bool = False
     ) -> tuple[Equation, tuple[Affine, ...]]:
-        """What reduces the terms of a tile, or those that the prefix `inside` of it has; and which terms these are."""
+        """What reduces the terms of a tile, or those that the prefix `inside` of it has; and which terms these are.
+
+        It is the product of the `factors` of a linear reduction, if asked for.
+        """
         whole, free, k = self.prefix.equation, Names(self.taken, name), self.prefix.k
+        whole = replace(whole, value=whole.arg or whole.value, arg=None, reduce="prod") if factors else whole
         loops = (*frame, inside) if inside else frame
         ki = Range(free.of(f"{k.index}i"), const(self.size), f"{k.index}i")
         rest = tuple(replace(r, name=free.of(r.index)) for r in self.prefix.inner)
@@ -50,6 +55,7 @@ class Tiles:
             index=tuple(var(r.name) for r in loops),
             loops=loops,
             value=substitute(whole.value, here | {k.name: place}),
+            arg=substitute(whole.arg, here | {k.name: place}),
             reduced=(ki, *rest),
             conditions=(
                 *reaches,
@@ -59,8 +65,8 @@ class Tiles:
         )
         return made, substitute(self.prefix.term_at(place), here)
 
-    def ahead(self, name: str, total: Equation) -> Equation:
-        """What the tiles ahead have come to."""
+    def ahead(self, name: str, total: Equation, factor: str | None) -> Equation:
+        """What the tiles ahead have come to; with `factor` of each, of a linear reduction."""
         frame = self.frame(name)
         word = f"{self.prefix.k.index}o"
         ko = Range(Names(self.taken, name).of(word), frame[-1].extent, word)
@@ -71,6 +77,7 @@ class Tiles:
             index=tuple(var(r.name) for r in frame),
             loops=frame,
             value=Load(total.target, index, total.value.dtype),
+            arg=Load(factor, index, total.value.dtype) if factor else None,
             reduced=(ko,),
             conditions=(
                 Condition(var(frame[-1].name) - var(ko.name) - 1),
@@ -78,20 +85,22 @@ class Tiles:
             ),
         )
 
-    def combined(self, ahead: str, local: str) -> tuple[Equation, tuple[Affine, ...]]:
+    def combined(self, ahead: str, local: str, factors: str | None) -> tuple[Equation, tuple[Affine, ...]]:
         """The prefix of the tiles ahead combined with that inside of the tile, and the point that it is."""
         whole, frame = self.prefix.equation, self.frame(self.prefix.equation.target)
         loops = (*frame, self.inside(whole.target))
         here, index = self._outer(frame), tuple(var(r.name) for r in loops)
         place = self._place(index[-2], index[-1])
         dtype, values = whole.value.dtype, here | {self.prefix.i.name: place}
-        parts = (Load(ahead, index[:-1], dtype), Load(local, index, dtype))
+        first, inside = Load(ahead, index[:-1], dtype), Load(local, index, dtype)
+        both = after_step(Load(factors, index, dtype), first, inside) if factors else None
         new = replace(
             whole,
             index=substitute(whole.index, values),
             loops=loops,
-            value=Op(COMBINES[whole.reduce or ""], parts, dtype),
+            value=both or Op(COMBINES[whole.reduce or ""], (first, inside), dtype),
             reduce=None,
+            arg=None,
             reduced=(),
             conditions=(*substitute(self.prefix.points, values), *self._tail(self.prefix.i, place)),
         )
