@@ -78,7 +78,9 @@ class Run:
             return None  # how many lanes there are does not depend on a size
         if stmt.best and not isinstance(stmt.arg, Load):
             return None
-        if stmt.reduce in ("sum", "prod") and stmt.name not in self.reordered:
+        if stmt.reduce in ("sum", "prod", "linear") and stmt.name not in self.reordered:
+            return None
+        if stmt.reduce == "linear" and any(names[found + 1 :]):
             return None
         inside = {n for n in names[found + 1 :] if n and self.fixed.get(n) != 1}
         if stmt.name not in self.reordered and inside - {n for i in stmt.target.index for n in i.names()}:
@@ -98,6 +100,8 @@ class Run:
             read = {x.buffer for x in loads(stmt.value) if self.buffers[x.buffer].space == "register"}
             self.links |= {(stmt.target.buffer, other, kinds, path[0][0]) for other in read}
         value = self._value(stmt.value, env, path)
+        if stmt.reduce == "linear":
+            value = self.terms.of("step", self._value(stmt.arg, env, path), value)
         if stmt.hits:
             value = self.terms.of("hit", value, *(self._value(item, env, path) for item in stmt.hits.items))
         made = value
@@ -138,7 +142,7 @@ class Run:
         return stmt.name
 
     def _combine(self, stmt, old, value):
-        if stmt.name not in self.reordered and stmt.reduce != "unordered_list":
+        if stmt.reduce == "linear" or stmt.name not in self.reordered and stmt.reduce != "unordered_list":
             return self.terms.of(stmt.reduce, old, value)
         return self.terms.bag(stmt.reduce, old, value)
 

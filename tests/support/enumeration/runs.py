@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tests.support.enumeration.machine import Run, Wrong, lies_in
+from tests.support.enumeration.polynomials import Polynomials
 from tests.support.enumeration.structure import structure
 from tests.support.enumeration.terms import NOTHING, Terms
 from tilegen.ir.nodes import INTEGERS, Cast, Load, Op
@@ -51,9 +52,14 @@ def verdict(tree, sizes):
 
 @lru_cache(maxsize=32)
 def _same_results(kernel, sizes):
-    """Whether the outputs, and what has its shape still, are as written, each reduction the bag of its terms."""
+    """Whether the outputs, and what has its shape still, are as written: each reduction the bag of its terms, and
+    linear steps what they come to."""
     try:
-        mine, written = (_Together(k, dict(sizes)) for k in (kernel, kernel.written_kernel))
+        linear = any(e.reduce == "linear" for e in kernel.equations)
+        mine, written = (
+            Polynomials(k, dict(sizes), TERMS) if linear else _Together(k, dict(sizes))
+            for k in (kernel, kernel.written_kernel)
+        )
     except Wrong:
         return False
     made = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.generators.steps import gpu_recipe
+from tilegen.ir.linear import running_form
 from tilegen.ir.walk import leaves, loops
 
 # Products of many small integers would leave 32 bits.
@@ -37,7 +38,7 @@ def runs_along(text: str) -> bool:
 def scan_recipe(pick, tree, tiles):
     """One pass, or tiles in one or two levels; then launches joined, their rows as threads, and lanes along them."""
     equation, *others = tree.kernel.equations
-    if others or not equation.reduce or equation.best:
+    if others or not (equation.reduce or running_form(equation)) or equation.best:
         tree = yield from gpu_recipe(pick, tree, tiles)
         return
     if pick([True] * 4 + [False]):
@@ -53,13 +54,17 @@ def _scanned(pick, tree, name, depth):
     """The prefixes of `name`."""
     total, local, ahead = (f"{word}{depth}" for word in ("total", "local", "ahead"))
     if depth < 2 and pick([True, True, False]):
-        tree = yield f"split_scan({name}, {pick([2, 3, 4, 8])}) -> {total}, {local}, {ahead}"
+        linear = any(e.target == name and (e.carried or e.reduce == "linear") for e in tree.kernel.equations)
+        more = f", factor{depth}, factors{depth}" if linear else ""
+        tree = yield f"split_scan({name}, {pick([2, 3, 4, 8])}) -> {total}, {local}, {ahead}{more}"
     if not any(b.name == total for b in tree.buffers):
         tree = yield f"scan({name}) -> run{depth}"
         return tree
     how = pick([f", along={total})"] * 4 + [f") -> own{depth}", ""])
     if how:
         tree = yield f"scan({local}{how}"
+        if any(b.name == f"factors{depth}" for b in tree.buffers):
+            tree = yield f"scan(factors{depth}{how.replace('total', 'factor').replace('own', 'some')}"
     tree = yield from _scanned(pick, tree, ahead, depth + 1)
     return tree
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tests.support.generators.prefixes import scan_recipe
 from tests.support.generators.steps import random_step
+from tilegen.ir.linear import running_form
 from tilegen.ir.walk import loop_names
 
 
@@ -20,7 +22,7 @@ def recurrence_kernel(pick) -> str:
     wrong = f" + (out[{near}] else 1)" if circular else ""
     if pick([True, True, False]):
         factor = pick(["2 * ", "", "x[{}] * "]).replace("{}", place)
-        own = f"(out[{_at(words, i=f'i {first}')}] else {pick([0, 1])})"
+        own = f"(out[{_at(words, i=f'i {first}')}] else {pick([0, 0, 1])})"
         choice = f"x[{place}] if i == 0 else {factor}out[{_at(words, i='i - 1')}]"
         chosen = up and not wrong and not beside and pick([False, False, True])
         value = choice if chosen else f"{factor}{own} + x[{place}]"
@@ -40,7 +42,13 @@ def _at(words, **instead) -> str:
 
 
 def recurrence_recipe(pick, tree, tiles):
-    """Loops of rows outside, as blocks and threads, tiles of all loops, copies of what is read, and any steps."""
+    """Loops of rows outside, as blocks and threads, tiles of all loops, copies of what is read, and any steps.
+
+    Of one that is linear, what is made of running reductions."""
+    equation, *others = tree.kernel.equations
+    if not others and running_form(equation) and pick([True, True, False]):
+        tree = yield from scan_recipe(pick, tree, tiles)
+        return
     names = loop_names(tree)
     rows = [name for name in names if name.rpartition(".")[2] == "j"]
     if len(rows) > 1:

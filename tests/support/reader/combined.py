@@ -17,7 +17,7 @@ class Combined:
         if isinstance(node, LookBack):
             self.look_back(node, texts)
         else:
-            (self.combine if node.arg is None else self.combine_pair)(node, texts)
+            (self.combine if node.arg is None or node.start else self.combine_pair)(node, texts)
 
     def combine(self, node, texts):
         """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
@@ -29,21 +29,25 @@ class Combined:
         word = "_".join((reduce, which, lanes) if self.cuda else (node.reduce, which, kind, lanes))
         same(text.start[:2], ("call", word), f"what lanes exchange for {node.name}")
         *place, term = text.start[3]
+        if node.arg is not None:
+            self._term_of_lane(node, place.pop(), node.arg, Const(1, node.dtype))
         if node.start:
             same(self.term(place.pop()), self._value(node.start), f"terms of {node.name}")
         if self.cuda:
             same(text.start[2], (str(node.lanes),), f"lanes of {node.name}")
         else:
-            same(place[0], ("name", memory_between(text.name)), f"memory of {node.name}")
+            *memory, flat, lanes = place
+            names = [text.name, *([f"{text.name}_factor"] if node.arg is not None else [])]
+            same(memory, [("name", memory_between(each)) for each in names], f"memory of {node.name}")
             which = [self.launch.flat.evaluate(self.env), node.lanes]
-            same([self.term(each) for each in place[1:]], which, f"lanes of {node.name}")
+            same([self.term(each) for each in (flat, lanes)], which, f"lanes of {node.name}")
         self._term_of_lane(node, term, node.value, init_value(node.reduce, node.dtype))
         self.scope[text.name] = Memory(node.name, 0)
 
     def combine_pair(self, node, texts):
         """A value and its index, which the call of the helper changes."""
         found = []
-        last = init_value("min", node.arg_dtype)
+        last = Const(1, node.arg_dtype) if node.reduce == "linear" else init_value("min", node.arg_dtype)
         for name, dtype, value, neutral in (
             (node.name, node.dtype, node.value, init_value(node.reduce, node.dtype)),
             (node.arg_name, node.arg_dtype, node.arg, last),

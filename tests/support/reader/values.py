@@ -133,8 +133,9 @@ class Values:
             return [("update", stmt.reduce, None if self.cuda else dtype, place, self._value(stmt.value))]
         if stmt.reduce is None:
             return [("write", place, self.store_term(stmt.value, stmt.target))]
-        word = {"sum": "+", "prod": "*"}.get(stmt.reduce, stmt.reduce)
+        word = {"sum": "+", "prod": "*", "linear": "+"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)
+        old = Op("*", (stmt.arg, old), dtype) if stmt.reduce == "linear" else old
         if stmt.reduce in ("sum", "prod") and dtype in ("i8", "u8"):  # by an assignment, which cuts what is too much
             return [("write", place, combine_terms(word, [self._value(old), self._value(stmt.value)]))]
         return [("write", place, self.store_term(Op(word, (old, stmt.value), dtype), stmt.target))]

@@ -283,6 +283,9 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 self._write(access, term)
         elif stmt.atomic:
             self._update(stmt.target, stmt.reduce, value)
+        elif stmt.reduce == "linear":
+            step = terms.of("step", self._value(stmt.arg) if index is None else index, value)
+            self._write(stmt.target, terms.of("linear", self._read(stmt.target), step))
         elif stmt.reduce and (stmt.name in self.home.reordered or stmt.reduce == "unordered_list"):
             self._write(stmt.target, terms.bag(stmt.reduce, self._read(stmt.target), value))
         elif stmt.reduce:

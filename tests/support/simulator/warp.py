@@ -55,9 +55,12 @@ class Lane:
         """What the target comes to behind these terms."""
         together = self._value(node.start)
         free = node.start.buffer.removesuffix("_").removesuffix(".reg") in self.home.reordered
-        for value, _ in terms:
+        for value, factor in terms:
             if value == "unknown":
                 return self.home.terms.of("undefined")
+            if factor is not None:
+                together = self.home.terms.of("linear", together, self.home.terms.of("step", factor, value))
+                continue
             new = self.home.terms.bag if free else self.home.terms.of
             together = new(node.reduce, together, value)
         return together
