@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.support.enumeration.runs import verdict
+from tilegen import load
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
 from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Condition
 from tilegen.ir.rounded import round_up_range
-from tilegen.ir.walk import rewrite
+from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge
 from tilegen.schedule import apply
@@ -86,10 +87,52 @@ def faults():
     yield "runs in another row", other, "in the loop that reduces it", None
 
 
-FAULTS = {name: rest for name, *rest in faults()}
+LINEAR = """
+kernel f(a: f32[N], b: f32[N]) -> y: f32[N]:
+    y[i] = a[i] * (y[i - 1] else 0) + b[i]
+
+schedule running for f():
+    scan(y) -> run
+
+schedule tiles for f():
+    split_scan(y, 4) -> total, local, ahead, factor, factors
+"""
+STEPS, PAIRS = (load(LINEAR).schedule(name).tree.kernel for name in ("running", "tiles"))
 
 
-@pytest.mark.parametrize("kernel", [RUNNING, TILES, BOTH])
+def linear_faults():
+    """The same of a linear recurrence: what its groups are made of, and that they keep their order."""
+    yield "stale element", changed(STEPS, "y", inclusive=False), "never runs", "y(i=0, k=0) is missing"
+    run = equation(STEPS, "run")
+    yield "term for factor", changed(STEPS, "run", arg=run.value), "other terms", None
+    back = {"run.o": const(0), "y.o": const(0), run.reduced[0].name: var("N") - 1 - var(run.reduced[0].name)}
+    turned = changed(STEPS, "run", value=substitute(run.value, back), arg=substitute(run.arg, back))
+    yield "turned", turned, "other terms", None
+    whole, both = equation(PAIRS, "y").value.args
+    by, before = whole.args
+    first = changed(PAIRS, "y", value=replace(whole, name="+", args=(replace(whole, args=(by, both)), before)))
+    yield "first what is last", first, "factor of another", None
+    tail = equation(PAIRS, "factors").conditions[1:]
+    less = (Condition(var("factors.ii") - var("factors.ki") - 1), *tail)
+    yield "one factor less", changed(PAIRS, "factors", conditions=less), "factor of another", None
+    yield "sum of factors", changed(PAIRS, "factor", reduce="sum"), "is no prod", None
+    yield "factor for total", changed(PAIRS, "ahead", arg=equation(PAIRS, "ahead").value), "is no prod", None
+    yield "sum of groups", changed(PAIRS, "y", value=replace(whole, name="+", args=(before, both))), "more than", None
+    groups = PAIRS
+    for name in ("total", "factor"):
+        old, at = equation(groups, name), {f"{name}.ki": 3 - var(f"{name}.ki")}
+        groups = changed(groups, name, value=substitute(old.value, at), arg=substitute(old.arg, at),
+                         conditions=substitute(old.conditions, at))  # fmt: skip
+        made = groups.derived
+        terms = tuple((n, substitute(t, at) if n == name else t) for n, t in made.terms)
+        groups = replace(groups, derived=replace(made, terms=terms))
+    yield "turned groups", groups, "the order of the steps that build an element of 'y' changes", "must run before"
+
+
+FAULTS = {name: rest for name, *rest in (*faults(), *linear_faults())}
+
+
+@pytest.mark.parametrize("kernel", [RUNNING, TILES, BOTH, STEPS, PAIRS])
 def test_a_second_opinion_agrees_that_they_are_right(kernel):
     assert judge(tree_of(kernel)) is None
     for number in (1, 4, 7):
@@ -108,7 +151,8 @@ def test_what_is_not_the_prefix_is_refused(name):
 @pytest.mark.parametrize(
     "name",
     ["stale", "stale in a tile", "one more tile before", "one less tile before", "one less in a tile", "wrong total",
-     "of another row", "other operation", "another place"],
+     "of another row", "other operation", "another place", "stale element", "term for factor", "turned",
+     "first what is last", "one factor less", "sum of factors", "sum of groups", "turned groups"],
 )  # fmt: skip
 def test_a_second_opinion_agrees_that_it_is_wrong(name):
     assert verdict(tree_of(FAULTS[name][0]), {"M": 2, "N": 9}) in ("derived", "bounds")

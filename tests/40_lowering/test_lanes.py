@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
+from tilegen import load
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep
 from tilegen.ir.affine import const
@@ -166,9 +167,50 @@ schedule s for sums():
     bind(l, thread.x)
 """
 
+# Linear steps keep their order, whoever takes them together.
+STEPS = """
+kernel steps(a: i32[M, N], b: i32[M, N], N: int = 11) -> y: i32[M, N]:
+    y[r, i] = a[r, i] * (y[r, i {0} 1] else 0) + b[r, i]
+
+schedule s for steps():
+    reassociate(y)
+    scan(y) -> run
+    tile(i, 4) -> c, l
+    tile(r, 2) -> blk, w
+    cache_register(run, at=w)
+    bind(blk, block.x)
+    bind(w, thread.y)
+    bind(l, thread.x)
+
+schedule tiles for steps():
+    reassociate(y)
+    split_scan(y, 2) -> total, local, ahead, factor, factors
+    scan(local, along=total)
+    scan(factors, along=factor)
+    scan(ahead) -> run
+    fuse(total.r, factor.r, ahead.r, y.r) -> r
+    tile(total.io, 4) -> c, l
+    tile(factor.io, 4) -> c1, l1
+    tile(ahead.io, 4) -> c2, l2
+    tile(y.io, 4) -> c3, l3
+    fuse(c, c1, c2, c3) -> c
+    fuse(l, l1, l2, l3) -> l
+    bind(r, block.x)
+    cache_register(run, at=r)
+    cache_register(total, at=l)
+    cache_register(local, at=l)
+    cache_register(factor, at=l)
+    cache_register(factors, at=l)
+    cache_register(ahead, at=l)
+    bind(l, thread.x)
+"""
+
 
 def trees():
     return {
+        "linear steps": load(STEPS.format("-")).schedule("s").tree,
+        "linear steps, from the end": load(STEPS.format("+")).schedule("s").tree,
+        "tiles of linear steps": load(STEPS.format("-")).schedule("tiles").tree,
         "rounds": tree_from(ROUNDS, N=7),
         "chunk by chunk": tree_from(CHUNKS, N=5),
         "ahead": tree_from(RUNNING.format("sum", "<")),
@@ -275,7 +317,16 @@ def a_stale_start(value):
     return value
 
 
+def without_factors(value):
+    return replace(value, arg=value.value) if isinstance(value, Combine) and value.arg else value
+
+
 FAULTS = [
+    ("linear steps", the_other_prefix, "values"),
+    ("linear steps", half_of_the_lanes, "values"),
+    ("linear steps", without_factors, "values"),
+    ("tiles of linear steps", the_other_prefix, "values"),
+    ("tiles of linear steps", a_stale_start, "values"),
     ("ahead", the_other_prefix, "values"),
     ("up to", the_other_prefix, "values"),
     ("in two levels", the_other_prefix, "values"),
@@ -316,3 +367,13 @@ def test_a_reduction_that_goes_on_inside_the_lanes_needs_permission(permitted):
     tree = tree_from(text)
     proof = prove(tree.kernel, lower(tree), tree.reassociated)
     assert proof.verdict == "proved", proof.violation
+
+
+@pytest.mark.parametrize("steps", ["bind(i, thread.x)", "order(l, c)\n    bind(l, thread.x)", "bind(c, thread.x)"])
+def test_linear_steps_keep_their_order(steps):
+    """Lanes that have steps far from each other, or several, would take them in another one."""
+    kernel = STEPS.format("-").split("schedule")[0].replace("11", "16")
+    text = f"{kernel}schedule s for steps():\n    reassociate(y)\n    scan(y) -> run\n"
+    text += ("    tile(i, 4) -> c, l\n" if "i," not in steps else "") + f"    {steps}\n"
+    with pytest.raises(IllegalStep):
+        load(text).schedule("s")
