@@ -16,6 +16,7 @@ from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel
 from tilegen.ir.written import tree_of
+from tilegen.judge.equations import check_equations
 
 ROOT = Path(__file__).parents[2]
 ALL = [(case, sizes) for case in CASES for sizes in case.sizes]
@@ -28,7 +29,7 @@ def name_of(part: object) -> str:
 def kernel_of(case: Case) -> Kernel:
     path = ROOT / f"{case.file}.tg"
     module = parse(Source(path.name, path.read_text()))
-    return build(module.kernels[case.kernel], case.attributes)
+    return check_equations(build(module.kernels[case.kernel], case.attributes))
 
 
 def inputs_of(kernel: Kernel, case: Case, sizes: Sizes) -> Inputs:

@@ -100,6 +100,18 @@ schedule tiles for f():
 STEPS, PAIRS = (load(LINEAR).schedule(name).tree.kernel for name in ("running", "tiles"))
 
 
+def shifted(kernel):
+    """The same, and the first element is made of one that nothing defines."""
+    tensors = tuple(replace(t, shape=(var("N") + 1,)) if t.name == "y" else t for t in kernel.tensors)
+    equations = rewrite(
+        kernel.equations,
+        lambda v: (
+            replace(v, index=(v.index[0] + 1,)) if "y" in (getattr(v, "buffer", ""), getattr(v, "target", "")) else v
+        ),
+    )
+    return replace(kernel, tensors=tensors, equations=equations, origin=kernel.origin and shifted(kernel.origin))
+
+
 def linear_faults():
     """The same of a linear recurrence: what its groups are made of, and that they keep their order."""
     yield "stale element", changed(STEPS, "y", inclusive=False), "never runs", "y(i=0, k=0) is missing"
@@ -126,6 +138,7 @@ def linear_faults():
         made = groups.derived
         terms = tuple((n, substitute(t, at) if n == name else t) for n, t in made.terms)
         groups = replace(groups, derived=replace(made, terms=terms))
+    yield "made of another element", shifted(STEPS), "the first element of the recurrence of 'y' is made of", None
     yield "turned groups", groups, "the order of the steps that build an element of 'y' changes", "must run before"
 
 

@@ -7,6 +7,7 @@ import pytest
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
+from tilegen.judge.recurrences import in_sequence
 from tilegen.schedule import apply
 
 FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))
@@ -16,7 +17,8 @@ def schedule_source(source):
     module = parse(source)
     schedule = module.schedules[0]
     defines = {d.word: d for d in module.defines}
-    return apply(build(module.kernels[schedule.kernel]), schedule, defines=defines, instructions=stock_instructions)
+    kernel = in_sequence(build(module.kernels[schedule.kernel]))
+    return apply(kernel, schedule, defines=defines, instructions=stock_instructions)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

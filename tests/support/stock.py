@@ -7,6 +7,7 @@ from pathlib import Path
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
+from tilegen.judge.equations import check_equations
 from tilegen.lowering import lower
 from tilegen.schedule import apply
 
@@ -119,7 +120,7 @@ def _lower_once(name, schedule, vector, wide, whole, instructions):
 def _schedule_once(name, schedule, values, parameters):
     found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}
-    kernel = build(_stock_once(name).kernels[found.kernel], dict(values))
+    kernel = check_equations(build(_stock_once(name).kernels[found.kernel], dict(values)))
     return apply(kernel, found, dict(parameters), defines, stock_instructions)
 
 

@@ -158,6 +158,13 @@ def column_statistics(i: Inputs) -> dict[str, Any]:
     return {"mean": i["X"].mean(axis=0), "spread": np.ptp(i["X"], axis=0)}
 
 
+def recurrence(i: Inputs) -> dict[str, Any]:
+    y = np.zeros_like(i["X"])
+    for j in range(y.shape[1]):
+        y[:, j] = i["A"][:, j] * (y[:, j - 1] if j else 0) + i["X"][:, j]
+    return {"y": y}
+
+
 def row_argmax(i: Inputs) -> dict[str, Any]:
     return {"at": i["X"].argmax(axis=1)}
 
@@ -382,6 +389,7 @@ CASES = [
     *(Case(f"schedules/{name}", name, sizes("H W CAP", (1, 1, 6), (9, 11, 6), (30, 20, 6)), keypoints)
       for name in ("keypoints", "keypoints_ordered")),
     Case("schedules/prefix", "prefix", VECTOR, lambda i: {"y": i["x"].cumsum()}),
+    Case("schedules/recurrence", "recurrence", MN, recurrence),
     Case("schedules/rows", "sum_rows", MN, lambda i: {"y": i["X"].sum(axis=1)}),
     Case("schedules/rows", "softmax_rows", MN, softmax),
     Case("schedules/rows", "layer_norm_rows", MN, layer_norm, tolerance=1e-5),
