@@ -35,7 +35,7 @@ from tilegen.judge.specialized import check_specialized
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.judge.vectors import check_vectors
-from tilegen.judge.waiting import check_waiting
+from tilegen.judge.waiting import waits_of_some
 from tilegen.poly.instances import Projection, project
 from tilegen.poly.system import Undecided
 from tilegen.poly.verdict import Refused, Violation
@@ -58,6 +58,7 @@ __all__ = [
     "nest_of",
     "share_of",
     "staged_buffers",
+    "waits_of_some",
 ]
 
 
@@ -86,7 +87,6 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that bulk copies are boxes", check_bulk),
     ("that the order of bulk stores does not matter", check_bulk_stores),
     ("that instructions compute their nests", check_matrices),
-    ("that threads can wait for each other", check_waiting),
     ("that copies can run ahead", check_ahead),
     ("that a producer can fill what others use", check_specialized),
     ("that blocks of a cluster can share copies", check_clusters),

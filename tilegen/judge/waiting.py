@@ -3,21 +3,27 @@
 Theorem: barriers can keep all dependences between the threads of a block if none of these is inside of a thread loop. A
 barrier stands in loops that the whole block runs; what a thread does in its iteration of a thread loop is in the order
 of this thread alone. The lanes that hold a fragment together are threads in a loop around the loops over its elements.
+
+This is asked of the last tree: threads that a loop has got may wait for none when the loops beside it have theirs.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tilegen.ir.fragments import deal_fragments
-from tilegen.ir.nodes import THREAD_KINDS
+from tilegen.ir.nodes import THREAD_KINDS, Loop, Tree
 from tilegen.ir.walk import loops
 from tilegen.judge.cross_thread import Crossing, meetings, ways_later
-from tilegen.poly.instances import Projection, project
-from tilegen.poly.verdict import NoForm
+from tilegen.poly.instances import project
+from tilegen.poly.system import Undecided
+from tilegen.poly.verdict import Violation
 
 
-def check_waiting(program: Projection) -> None:
-    """Refused where threads have to wait for each other and not all of their block come by."""
-    dealt = project(deal_fragments(program.tree))
+def waits_of_some(tree: Tree) -> tuple[Loop, Violation] | None:
+    """(a loop inside of which threads have to wait for each other, and not all of their block come by, and why); None
+    if there is none."""
+    dealt = project(deal_fragments(tree))
     for one, two, pairs in meetings(dealt, dealt.leaves):
         names, kinds = (found[: one.common_depth(two)] for found in (one.leaf.names, one.leaf.kinds))
         first = next((n for n, kind in enumerate(kinds) if kind in THREAD_KINDS), None)
@@ -26,22 +32,24 @@ def check_waiting(program: Projection) -> None:
         for way in ways_later(one, two):
             for a, b in pairs if way[0] not in names[:first] else ():
                 crossing = Crossing(dealt, one, two, a, b, way)
-                if crossing.is_possible():
-                    raise _refusal(program, names[first], crossing)
+                with suppress(Undecided):  # the proof asks it of what is lowered, too
+                    if crossing.is_possible():
+                        return _fault(tree, names[first], crossing)
+    return None
 
 
-def _refusal(program: Projection, name: str, crossing: Crossing) -> NoForm:
-    threads = next((loop for loop in loops(program.tree.body) if loop.name == name), None)
-    told, buffer = "threads have to wait for each other", crossing.a.buffer
-    if threads is None:  # they are lanes
-        one, two = (program.leaves[each.number] for each in (crossing.first, crossing.second))
-        loop = one.leaf.names[one.common_depth(two) - 1]
-        sentence = f"{told} inside of '{loop}', whose iterations are those of lanes that hold a fragment"
-        way = f"let all of '{buffer}' be written before any of it is used: cache it outside of '{loop}'"
-    elif threads.roles:
-        sentence = f"{told} in a role of '{threads.name}', where the other roles do not come by"
+def _fault(tree: Tree, name: str, crossing: Crossing) -> tuple[Loop, Violation]:
+    known = {loop.name: loop for loop in loops(tree.body)}
+    told, buffer, loop = "threads have to wait for each other", crossing.a.buffer, known.get(name)
+    if loop is None:  # they are lanes
+        one, two = (project(tree).leaves[each.number] for each in (crossing.first, crossing.second))
+        loop = known[one.leaf.names[one.common_depth(two) - 1]]
+        sentence = f"{told} inside of '{loop.name}', whose iterations are those of lanes that hold a fragment"
+        way = f"let all of '{buffer}' be written before any of it is used: cache it outside of '{loop.name}'"
+    elif loop.roles:
+        sentence = f"{told} in a role of '{name}', where the other roles do not come by"
         way = f"leave what uses '{buffer}' later behind the roles, where a barrier can stand"
     else:
-        sentence = f"{told} inside of thread loop '{threads.name}', where not all of the block come by"
-        way = f"leave '{threads.name}' serial, or bind it to blocks: then a barrier can stand inside of it"
-    return NoForm(sentence, crossing.describe(), way=way)
+        sentence = f"{told} inside of thread loop '{name}', where not all of the block come by"
+        way = f"leave '{name}' serial, or bind it to blocks: then a barrier can stand inside of it"
+    return loop, Violation(sentence, crossing.describe(), (way,), "form")

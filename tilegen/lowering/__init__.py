@@ -13,6 +13,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
+from tilegen.judge import waits_of_some
 from tilegen.lowering.flatten import Context, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards.guards import IsImplied, guard
 from tilegen.lowering.guards.inner_tiles import split_inner_tiles
@@ -89,9 +90,12 @@ def lower(
         instructions: False for a device without them: one thread of each warp computes what they mean, in loops.
 
     Raises:
-        LimitError: more threads, registers or shared memory than a block can have, more blocks than a grid, or more
-            elements than a memory.
+        LimitError: threads have to wait where not all of their block come by; or more threads, registers or shared
+            memory than a block can have, more blocks than a grid, or more elements than a memory.
     """
+    if waiting := waits_of_some(tree):
+        loop, fault = waiting
+        raise LimitError(fault.sentence, loop.span, witness=fault.witness, notes=fault.notes)
     private = REGISTER_LIMIT
     if not instructions and (plain := without_instructions(tree)) != tree:
         tree, private = plain, 8 * REGISTER_LIMIT  # one thread has what lanes hold together
