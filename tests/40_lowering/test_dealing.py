@@ -19,6 +19,8 @@ from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
 from tilegen.cli.looks.explain_printing import rounds_line
 from tilegen.errors import TilegenError
+from tilegen.lab.checks.check import cases, check
+from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import Barrier, with_lists
@@ -249,3 +251,16 @@ schedule dealt for turn():
     deal(bi, bj)
     cache_shared(X, at=bj)
 """
+
+
+@pytest.mark.pocl
+def test_a_check_has_blocks_go_on_from_tile_to_tile(tmp_path, monkeypatch):
+    """On a device that runs all blocks at once, too."""
+    runs = []
+    program = write(tmp_path, GEMM).schedule("dealt").compile("cpu")
+    launcher = type(program.engine).launcher
+    monkeypatch.setattr(type(program.engine), "launcher", lambda *given: (runs.append(given[2]), launcher(*given))[1])
+    tried = cases(program.kernel, sizes_to_check([program.tree], {}))
+    assert check(program, tried)
+    assert {run.dealt for run in runs if run.grid[0] > 2} == {-(-run.grid[0] // 2) for run in runs if run.grid[0] > 2}
+    assert any(run.grid[0] > run.dealt > 1 for run in runs)

@@ -22,8 +22,8 @@ class Spoiled(InterpretedProgram):
 
     spoil: Callable[[Any], None]
 
-    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
-        run = super().bind(sizes, arrays)
+    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any], rounds: int = 1) -> Callable[[], None]:
+        run = super().bind(sizes, arrays, rounds)
 
         def run_and_spoil() -> None:
             run()

@@ -43,8 +43,8 @@ class Spoiled(InterpretedProgram):
 
     spoil: Callable[[Any, int], None]
 
-    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
-        run = super().bind(sizes, arrays)
+    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any], rounds: int = 1) -> Callable[[], None]:
+        run = super().bind(sizes, arrays, rounds)
         runs = 0
 
         def run_and_spoil() -> None:

@@ -111,10 +111,11 @@ class Program:
         memory, launch = plan.prepare(given, addresses, scalars)
         return Prepared(launch, self._results(plan, memory, came))
 
-    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], None]:
+    def bind(self, sizes: Mapping[str, int], arrays: Mapping[str, Any], rounds: int = 1) -> Callable[[], None]:
         """A call without arguments that launches the kernel on arrays of `xp`, checked and prepared once.
 
-        `arrays` has the outputs, and the scalars as `stored_scalar` gives them.
+        `arrays` has the outputs, and the scalars as `stored_scalar` gives them. Where tiles are dealt, so few blocks
+        take them that one of them takes `rounds` or more, if there are so many.
 
         Raises:
             ArgumentError: a size that does not fit the kernel, or an output that overlaps another array.
@@ -125,7 +126,7 @@ class Program:
         given = {name: array for name, array in arrays.items() if name not in {s.name for s in self.kernel.scalars}}
         engine = self.engine.device_of(given)
         with self._planning:
-            plan = self._plan(engine, engine.caller(list(given.values())), sizes, given)
+            plan = self._plan(engine, engine.caller(list(given.values())), sizes, given, rounds)
         addresses = [engine.pointer(array) for array in given.values()]
         return plan.prepare(list(given.values()), addresses, scalars)[1]
 
@@ -252,7 +253,9 @@ class Program:
         }
         return self._plan(engine, engine.caller(given), sizes | pitches, adopted)
 
-    def _plan(self, engine: Engine, caller: Caller, sizes: Mapping[str, int], given: Mapping[str, Any]) -> Plan:
+    def _plan(
+        self, engine: Engine, caller: Caller, sizes: Mapping[str, int], given: Mapping[str, Any], rounds: int = 1
+    ) -> Plan:
         """What a call at `sizes` does with arrays like the `given` ones of `xp`; `caller` makes what is missing.
 
         Of arrays whose rows are apart, `sizes` has the pitches, too.
@@ -268,7 +271,7 @@ class Program:
         alignments = {name: engine.pointer(array) % ALIGNMENT for name, array in given.items()}
         written = {tensor.name for tensor in outputs}
         with engine.use():
-            launchers = () if nothing else self._launchers(engine, sizes, names, alignments)
+            launchers = () if nothing else self._launchers(engine, sizes, names, alignments, rounds)
         return Plan(
             engine,
             caller,
@@ -291,11 +294,16 @@ class Program:
         return array.shape[self.kernel.tensor(name).order[-1]] * item, pitch * item
 
     def _launchers(
-        self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]
+        self,
+        engine: Engine,
+        sizes: Mapping[str, int],
+        names: Sequence[str],
+        alignments: Mapping[str, int],
+        rounds: int,
     ) -> tuple[Launcher, ...]:
         """The launches at `sizes`, of the version for arrays at such addresses, on memory in the order of `names`."""
         version = self.versions.choose(sizes, alignments)
-        every = (self._run(launch, sizes, names) for launch in self.versions.launches(version))
+        every = (self._run(launch, sizes, names, rounds) for launch in self.versions.launches(version))
         runs = [run for run in every if min(run.grid) > 0]  # no device takes a launch of no blocks
         entries = self._entry(version, engine)
         return tuple(engine.launcher(entries[run.name], run) for run in runs)
@@ -336,11 +344,12 @@ class Program:
             self._entries[version, engine] = engine.build(text, self.versions.launches(version))
         return self._entries[version, engine]
 
-    def _run(self, launch: Launch, sizes: Mapping[str, int], names: Sequence[str]) -> Run:
+    def _run(self, launch: Launch, sizes: Mapping[str, int], names: Sequence[str], rounds: int) -> Run:
         scalars = [scalar.name for scalar in self.kernel.scalars]
+        grid = count_blocks(launch.name, launch.grid, sizes, dealt=launch.dealt > 0)
         return Run(
             launch.name,
-            count_blocks(launch.name, launch.grid, sizes, dealt=launch.dealt > 0),
+            grid,
             launch.launched_block,
             launch.shared_bytes,
             tuple(names.index(name) for name in launch.tensors),
@@ -349,7 +358,7 @@ class Program:
             launch.wide,
             tuple(BoundMap(each, names.index(memory_of(each.buffer)), sizes) for each in launch.maps),
             launch.dependent,
-            launch.dealt > 0,
+            -(-grid[0] // rounds) if launch.dealt else 0,
         )
 
 

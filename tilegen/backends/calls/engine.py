@@ -34,7 +34,7 @@ class Run:
     A kernel takes the arrays, the maps, the scalars and the sizes, in this order. Arrays are positions in what a call
     has in memory; scalars are positions in what it has of these, each with its type. One that is `dependent` may begin
     while the launch before it still runs. Where tiles are `dealt` the grid counts these along x, and an engine launches
-    as many blocks as its device runs at once, or all where there are fewer.
+    as many blocks as its device runs at once, `dealt` at most.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Run:
     wide: bool
     maps: tuple[BoundMap, ...] = ()
     dependent: bool = False
-    dealt: bool = False
+    dealt: int = 0
 
 
 class Caller(Protocol):

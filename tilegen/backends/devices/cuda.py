@@ -174,11 +174,11 @@ class CudaEngine:
         return KernelLaunch(entry, run, shared, self.name, self.xp.cuda.Device(self.ordinal).use)
 
     def _dealt_grid(self, entry: Any, run: Run, shared: int) -> tuple[int, int, int]:
-        """As many blocks as run at once, those of a cluster along y and z, and no more than there are tiles."""
-        tiles, y, z = run.grid
+        """As many blocks as run at once, those of a cluster along y and z, and no more than the run has."""
+        _, y, z = run.grid
         resident = blocks_at_once(entry, prod(run.block), shared)
         blocks = resident * self.xp.cuda.Device(self.ordinal).attributes["MultiProcessorCount"]
-        return min(tiles, max(1, blocks // (y * z))), y, z
+        return min(run.dealt, max(1, blocks // (y * z))), y, z
 
     def synchronize(self) -> None:
         """Raises DeviceError where a kernel has failed: the GPU tells only when it is waited for."""

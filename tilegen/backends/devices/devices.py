@@ -46,7 +46,12 @@ class InterpretedProgram(Program):
         return stored
 
     def _launchers(
-        self, engine: Engine, sizes: Mapping[str, int], names: Sequence[str], alignments: Mapping[str, int]
+        self,
+        engine: Engine,
+        sizes: Mapping[str, int],
+        names: Sequence[str],
+        alignments: Mapping[str, int],
+        rounds: int,
     ) -> tuple[Launcher, ...]:
         scalar_names = [scalar.name for scalar in self.kernel.scalars]
 

@@ -137,7 +137,7 @@ class OpenclEngine(HostArrays):
         integer = np.int64 if run.wide else np.int32
         sizes = tuple(integer(size) for size in run.sizes)
         x, *others = run.grid
-        grid = (min(x, self._context.devices[0].max_compute_units) if run.dealt else x, *others)
+        grid = (min(run.dealt, self._context.devices[0].max_compute_units) if run.dealt else x, *others)
         threads = tuple(g * b for g, b in zip(grid, run.block, strict=True))
 
         def launch(memory: Sequence[Any], addresses: Sequence[int], scalars: Sequence[Any], stream: int) -> None:
