@@ -3,9 +3,21 @@
 import pytest
 
 import tilegen
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import schedule_stock
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, power_sizes, sizes_to_check
+from tilegen.lab.checks.reach import WAYS, missed, missed_notes, parts_of
+from tilegen.lab.checks.sizes import (
+    CHECK_LIMITS,
+    CPU_LIMITS,
+    GPU_LIMITS,
+    INTERPRETER_LIMITS,
+    points,
+    power_sizes,
+    sizes_to_check,
+    total_bytes,
+)
 
 
 def kernel(text: str) -> Kernel:
@@ -80,5 +92,55 @@ def test_a_size_without_a_partner_is_named(facts: str, given: dict[str, int], sa
 
 def test_each_buffer_of_a_pipeline_is_filled_again() -> None:
     scheduled = tilegen.load("gemm").schedule("pipelined", TK=8, STAGES=4)
-    (full, *_) = sizes_to_check([scheduled.tree], {})
-    assert full["K"] >= 8 * (4 + 1)
+    sets = sizes_to_check([scheduled.tree], {})
+    assert any(each["K"] >= 8 * (4 + 1) and each["K"] % 8 == 0 for each in sets)
+    assert any(each["K"] > 8 * 4 and each["K"] % 8 for each in sets)
+
+
+@each_stock_schedule
+def test_checks_of_stock_schedules_reach_each_part(name: str, schedule: str) -> None:
+    """Several whole tiles and several with a border of each loop: all but those that isl finds no small sizes for."""
+    tree = schedule_stock(name, schedule).tree
+    sets = sizes_to_check([tree], {})
+    assert all(within(tree.kernel, each) for each in sets)
+    far = missed(tree.kernel, parts_of([tree]), sets, {})
+    assert not [(part.loop.name, way, least) for part, way, least in far if within(tree.kernel, least)]
+    notes = missed_notes([tree], sets, {})
+    assert all(any(part.loop.name in note for note in notes) for part, _, _ in far)
+
+
+def within(kernel: Kernel, sizes: dict[str, int]) -> bool:
+    return points(kernel, sizes) <= CHECK_LIMITS[0] and total_bytes(kernel, sizes) <= CHECK_LIMITS[1]
+
+
+@pytest.mark.parametrize("given", [{}, {"K": 96}, {"M": 1, "N": 2}])
+def test_parts_are_reached_around_sizes_that_are_given(given: dict[str, int]) -> None:
+    tiled = tree(GEMM, ("i", 128), ("k", 64), ("j", 32))
+    sets = sizes_to_check([tiled], given)
+    assert all(each.items() >= given.items() for each in sets)
+    for part in (part for part in parts_of([tiled]) if not part.names & given.keys()):
+        assert all(any(part.reached(way, each) for each in sets) for way in WAYS), part.loop.name
+
+
+def test_tiles_beside_multiples_of_their_length_are_found() -> None:
+    """The whole tiles of a stencil: 8, 16 and more of N - 2 elements."""
+    stencil = "kernel blur(A: f32[N]) -> B: f32[N - 2]:\n    B[i] = A[i] + A[i + 1] + A[i + 2]"
+    sets = sizes_to_check([tree(stencil, ("i", 8))], {})
+    assert {each["N"] % 8 for each in sets} > {2}
+
+
+def test_sizes_that_the_kernel_has_not_are_passed_over() -> None:
+    few = tree(GEMM.replace("N]:", "N] where M <= 100, N % 32 == 0:"), ("i", 64), ("j", 32))
+    sets = sizes_to_check([few], {})
+    assert any(64 < each["M"] <= 100 for each in sets)
+    assert missed_notes([few], sets, {}) == []  # no sizes have two whole tiles of M, or a border of N
+
+
+def test_parts_that_only_large_sizes_have_are_named() -> None:
+    coarse = tree(ADD, ("i", 2**21))
+    notes = missed_notes([coarse], sizes_to_check([coarse], {}, INTERPRETER_LIMITS), {})
+    assert notes == [
+        "at none of the sizes does io have 2 iterations, the last one whole; --size N=4194304 reaches that",
+        "at none of the sizes does io have 2 iterations, the last one at a border; --size N=2097153 reaches that",
+    ]
+    assert missed_notes([coarse], [{"N": 7}], {"N": 7}) == []

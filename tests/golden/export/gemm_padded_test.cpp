@@ -116,8 +116,11 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(256, 96, 512);
-    wrong += run(193, 75, 389);
+    wrong += run(128, 32, 512);
+    wrong += run(256, 64, 256);
+    wrong += run(64, 16, 128);
+    wrong += run(65, 33, 389);
+    wrong += run(193, 19, 133);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;

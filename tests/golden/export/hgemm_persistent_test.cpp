@@ -126,8 +126,11 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(128, 160, 256);
-    wrong += run(97, 123, 197);
+    wrong += run(256, 64, 512);
+    wrong += run(128, 320, 256);
+    wrong += run(64, 32, 128);
+    wrong += run(193, 35, 389);
+    wrong += run(65, 291, 133);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;

@@ -111,8 +111,9 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    wrong += run(512);
-    wrong += run(385);
+    wrong += run(2048);
+    wrong += run(4);
+    wrong += run(1027);
     wrong += run(1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;

@@ -50,6 +50,7 @@ class _Checked:
 def check_command(request: Request, fix: tuple[str, ...], device: str, unproved: bool, repeat: int | None) -> int:
     """Run scheduled kernels against the reference; every element counts."""
     from tilegen.backends.devices.devices import engine
+    from tilegen.lab.checks.reach import missed_notes
     from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check
     from tilegen.lab.predict.cost import check_outlook, require_check_memory
 
@@ -62,6 +63,8 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     sizes = sizes_to_check(every, request.sizes, limits_of_check(runs_on))
     require_check_memory(every, sizes, runs_on, repeated=repeat is not None)
     printing.print_note(check_outlook(every, sizes, runs_on, repeat or 0))
+    for note in missed_notes(every, sizes, request.sizes):
+        printing.print_note(note)
     checked = {name: _Checked(error=each) for name, each in attempts.items() if isinstance(each, TilegenError)}
     with printing.progress() as progress:
         stopped = run_until_interrupted(

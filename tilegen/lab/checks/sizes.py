@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from math import prod
 
 from tilegen.backends.calls.arrays import emptiness
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import UsageError
-from tilegen.ir.affine import Div
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
 from tilegen.ir.ragged import sides_of
 from tilegen.ir.scatter import pick_of
 from tilegen.ir.show import show_fact
-from tilegen.ir.walk import loops, walk
+from tilegen.ir.walk import walk
+from tilegen.lab.checks.reach import Search, missed, parts_of, ways_of
 from tilegen.lowering.launch.program import names_in
 
 # What a trial may cost: points of all loops together, and bytes of all tensors together.
-CHECK_LIMITS = (2**24, 2**26)
+CHECK_LIMITS = (2**25, 2**26)
 INTERPRETER_LIMITS = (2**16, 2**20)
 CPU_LIMITS = (2**21, 2**26)
 GPU_LIMITS = (2**36, 2**32)
@@ -35,25 +36,29 @@ def sizes_to_check(
 ) -> list[dict[str, int]]:
     """Sets of sizes for a check of trees of one kernel.
 
-    One set has two full tiles of everything that some tree tiles; one has a full tile and a part of one, all
-    sizes odd and different; one is all ones. What is not tiled is small.
+    Together they reach each part of the schedules that sizes within the limits reach: several whole tiles, parts of a
+    tile with vectors, several tiles with a part of one, those odd and different; the last set is all ones.
 
     Raises:
         UsageError: no sizes were found that satisfy the kernel's `where`.
     """
     trees = list(trees)
-    kernel, tiles = trees[0].kernel, _tiles(trees)
-    found: list[dict[str, int]] = []
-    for full in (True, False):
-        share = 2.0
-        while True:
-            sizes = {n: _trial_size(tiles.get(n, 1), share, i, full) for i, n in enumerate(kernel.sizes)}
-            sizes = _satisfy(kernel, _with_long_rows(kernel, sizes) | dict(given), given)
-            if share < 0.01 or (points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]):
-                break
-            share /= 2
-        found += [_shrink(kernel, sizes, given, limits)]
-    found += [_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
+    kernel, parts = trees[0].kernel, parts_of(trees)
+
+    def cost(sizes: Mapping[str, int]) -> int | None:
+        count = points(kernel, sizes)
+        return count if count <= limits[0] and total_bytes(kernel, sizes) <= limits[1] else None
+
+    def settle(sizes: Mapping[str, int]) -> dict[str, int]:
+        with suppress(UsageError):
+            return _satisfy(kernel, _with_long_rows(kernel, dict(sizes)) | dict(given), given)
+        return {}
+
+    found = list(Search(kernel, parts, given, settle, cost).sets(ways_of(trees)))
+    for part, way, least in missed(kernel, parts, found, given):
+        if not any(part.reached(way, each) for each in found) and cost(least) is not None:
+            found.append(least)
+    found.append(_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
     return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
 
@@ -63,44 +68,6 @@ def _with_long_rows(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
         rows = kernel.tensor(name).shape[0].evaluate(sizes)
         sizes |= {str(end): max(sizes[str(end)], 3 * rows) for _ in range(str(end) in sizes)}
     return sizes
-
-
-def _shrink(kernel: Kernel, sizes: dict[str, int], given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:
-    """`sizes`, with 1 for as many of the last ones as the limits need."""
-    for name in reversed(kernel.sizes):
-        if points(kernel, sizes) <= limits[0] and total_bytes(kernel, sizes) <= limits[1]:
-            break
-        sizes = _satisfy(kernel, sizes | {name: given.get(name, 1)}, given)
-    return sizes
-
-
-def _trial_size(tile: int, share: float, position: int, full: bool) -> int:
-    """`share` tiles; or, unless `full`, three quarters of that, made odd and different for each position."""
-    if full:
-        return max(4, round(tile * share))
-    return (max(2, round(tile * share * 0.75)) | 1) + 2 * position
-
-
-def _tiles(trees: Iterable[Tree]) -> dict[str, int]:
-    """For each size the longest tile of a loop over it: 128 for (M + 127)/128.
-
-    Of a pipelined loop it is so long that two of them are a tile more than there are stages: each buffer is filled
-    again. Of a loop whose iterations hand on a value, the tile is all of an iteration.
-    """
-    found: dict[str, int] = {}
-    for tree in trees:
-        for loop in loops(tree.body):
-            for atom, _ in loop.extent.terms:
-                if isinstance(atom, Div):
-                    tile = (_elements(atom) if loop.handed else atom.by) * max(2, loop.stages + 1) // 2
-                    found |= {n: max(tile, found.get(n, 1)) for n in atom.arg.names()}
-    return found
-
-
-def _elements(tiles: Div) -> int:
-    """Elements of one of the tiles that the expression counts: 512 for ((N + 15)/16 + 31)/32."""
-    inner = [_elements(atom) for atom, _ in tiles.arg.terms if isinstance(atom, Div)]
-    return tiles.by * max(inner, default=1)
 
 
 def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:

@@ -12,7 +12,6 @@ from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.errors import DeviceError, UsageError
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
-from tilegen.ir.shown import size_words
 from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.checks.sizes import limits_of_check, points, sizes_to_check, total_bytes
 from tilegen.lab.counts.metric import moved_bytes, terms
@@ -99,8 +98,7 @@ def _way_to_fewer(trees: Sequence[Tree], most: int, engine: Engine) -> str:
     with suppress(UsageError):
         small = sizes_to_check(trees, {}, limits_of_check(engine))
         if max(points(tree.kernel, each) for tree in trees for each in small) < most:
-            given = " and ".join(f"--size {size_words(each)}" for each in small[:2])
-            return f"{given} {'reach' if len(small) > 1 else 'reaches'} the same tiles, whole and at borders"
+            return "without --size it takes sizes that reach all tiles, whole and at borders, and takes less"
     return "--size chooses fewer"
 
 
