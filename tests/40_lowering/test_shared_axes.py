@@ -48,17 +48,14 @@ def test_a_loop_is_a_digit_of_the_number(language):
     ]
 
 
-def test_a_loop_of_one_block_or_thread_has_no_coordinate():
+def test_a_loop_of_one_thread_has_no_coordinate():
     """Where the tile of one warp is all that there is along an axis, no text names it."""
     steps = """    tile(tj, parts=1) -> wj, tj
-    tile(b, parts=1) -> g, b
     bind(wj, thread.y)
-    bind(g, block.z)
     bind(b,"""
     tree = tree_from(FOUR.replace("    bind(b,", steps))
     launches = lower(tree)
     assert "threadIdx.y" not in emit(launches)
-    assert "blockIdx.z" not in emit(launches)
     assert prove(tree.kernel, launches).verdict == "proved"
 
 

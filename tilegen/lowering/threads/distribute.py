@@ -12,7 +12,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware import AXIS_LIMIT, THREAD_LIMIT
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Node, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Tree
 from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
 from tilegen.lowering.launch.register_budgets import Budgets, choose_budgets
@@ -90,12 +90,12 @@ class Shares:
 
 
 def without_single(tree: Tree) -> Tree:
-    """`tree` with ordinary loops for those over one block or one thread, which need no coordinate. Where producers are
-    a row of threads behind the consumers all stay."""
+    """`tree` with ordinary loops for those over one thread, which need no coordinate. Where producers are a row of
+    threads behind the consumers all stay."""
 
     def change(value: Any) -> Any:
-        single = isinstance(value, Loop) and value.extent == const(1) and value.kind in (*BLOCK_KINDS, *THREAD_KINDS)
-        return replace(value, kind="serial") if single and not value.dealt and not value.handed else value
+        single = isinstance(value, Loop) and value.extent == const(1) and value.kind in THREAD_KINDS
+        return replace(value, kind="serial") if single else value
 
     specialized = any(loop.specialized for loop in loops(tree.body))
     return tree if specialized else replace(tree, body=rewrite_nodes(tree.body, change))
