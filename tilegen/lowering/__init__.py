@@ -8,11 +8,10 @@ from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.hardware import SHARED_LIMIT
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
-from tilegen.ir.walk import accesses, gathers, loads, loops, stmts, walk
+from tilegen.ir.walk import loads, loops, stmts
 from tilegen.judge import waits_of_some
 from tilegen.lowering.flatten import Context, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards.guards import IsImplied, guard
@@ -29,8 +28,8 @@ from tilegen.lowering.guards.whole import whole_tiles
 from tilegen.lowering.guards.zeros import declare_zeros
 from tilegen.lowering.integers.integers import choose_integers, fits
 from tilegen.lowering.launch.coordinates import Coordinates, coordinates
-from tilegen.lowering.launch.memory import bytes_of, shared_layout, stored_extents
-from tilegen.lowering.launch.program import Barrier, Declare, Launch, Spmd, names_in, nodes
+from tilegen.lowering.launch.program import Barrier, Launch, Spmd
+from tilegen.lowering.launch.used import used_buffers, used_sizes
 from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.sync.barriers import barriers
 from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
@@ -106,12 +105,18 @@ def lower(
     if loose:
         dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))
-    tree, whole_starts = deal(align_described(without_idle_producers(tree)))
-    tree, pipes = write_out_pipelines(narrow(without_dead(tree)))
-    tree = split_peeled(without_single(tree))
+    tree = without_idle_producers(tree)
+    tree = align_described(tree)
+    tree, whole_starts = deal(tree)
+    tree = without_dead(tree)
+    tree = narrow(tree)
+    tree, pipes = write_out_pipelines(tree)
+    tree = without_single(tree)
+    tree = split_peeled(tree)
     names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
-    found = choose_integers([with_launch_waits(each) for each in launches] if tree.dependent else launches, wide)
+    launches = [with_launch_waits(each) for each in launches] if tree.dependent else launches
+    found = choose_integers(launches, wide)
     found = tuple(map(without_wrapping, found))
     return tuple(with_look_back(each, tree) for each in found) if instructions else found
 
@@ -124,56 +129,115 @@ class _Version:
     private: int = REGISTER_LIMIT  # bytes of a thread's registers
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What is decided of a launch while it is a tree: who does what, and who waits for whom.
+
+    Attributes:
+        node: the launch, its copies dealt out to threads; `numbered` has the number of a thread written in its loops.
+        shares: by their loops, which iterations of a copy a thread runs.
+        tiles: the loops over tiles that are dealt to blocks.
+        taken: names of sizes, loops and buffers.
+        barriers: by their places, `groups` the places where a group of asynchronous copies ends.
+        staged: the pipelined loops whose copies are asynchronous.
+    """
+
+    node: Node
+    numbered: Node
+    requires: tuple[Condition, ...]
+    tiles: tuple[Loop, ...]
+    shares: dict[str, Shares]
+    taken: frozenset[str]
+    block: Block
+    where: Coordinates
+    is_implied: IsImplied
+    bulk: Bulk
+    barriers: dict[tuple[Path, int], Barrier]
+    groups: frozenset[tuple[Path, int]]
+    staged: tuple[Pipe, ...]
+
+
 def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
-    node, requires, tiles = _walked(tree, number, version)
+    """The launch `number`: planned as a tree, then rewritten, a stage a line, as the program of one thread."""
+    plan = _plan(tree, pipes, number, version)
+    node, block, bulk, ids = plan.node, plan.block, plan.bulk, _id_counts(plan.block, plan.where)
+    lanes, spared = Lanes(replace(tree, body=(node,))), spare(node, tree.buffers, tree.kernel)
+
+    body = flatten(spared.node, _context(plan, lanes, tree))
+    body, buffers = _drop_needless_dims(tree, body, node)
+    body, needs = _write_vectors(body, bulk.memory(buffers), plan, tree, version)
+    body = unroll_register_loops(body, frozenset(b.name for b in buffers if b.space == "register" and b.shape))
+    variables = needs.variables | lanes.results
+    memory = bulk.memory(buffers) | variables
+
+    roles, unguarded = Roles(loops(node), plan.taken), starts(node, tree.buffers) | spared.starts | version.starts
+    known = implication_checker(tree.kernel, _extents(node, block), tuple(needs.requires))
+    body = guard(body, ids, is_implied := roles.keep_tests(known), unguarded, roles.choose)
+    body = join_waits(body)
+    body = join_stores(body)
+    body = _choose_reads(body, node, memory, ids, is_implied)
+    body = roles.name(body)
+    body = run_between_ends(body, memory, tree.kernel, is_implied)
+
+    body = asynchronous(body, plan.staged, memory)
+    body = named_places(body, plan.shares)
+    body = split_roles(body, block)
+    body = complete_batches(body)
+    body = overlap_batches(body, node)
+    body = _declare_registers(body, [b for b in buffers if b.space == "register"], node)
+    body, every = take_turns(body, tuple(memory.values()), block)
+    body = make_functions(body, every, _known_integers(tree, block, plan.where))
+    used, shared = used_buffers(body, every, frozenset(variables), version.private)
+    return deal_tiles(_launch(name, body, used, shared, bulk.tensors(every), plan, needs, tree), plan.tiles)
+
+
+def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version) -> _Plan:
+    node, requires, tiles = _tiles_of_a_block(tree, number, version)
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
-    dealt = distribute(node, block, told := dict[str, Shares]())
-    plain = write_thread_loops(dealt, block, told)
-    where, extents = join_blocks(coordinates(dealt), block), _extents(dealt, block)
-    is_implied = implication_checker(tree.kernel, extents, requires)
-    bulk = add_stores(bulk_copies(plain, tree, pipes, block, taken), plain, tree, block)
-    stops, groups, ahead = _waiting(tree, (plain, dealt), pipes, bulk, block, is_implied)
-    lanes, less = Lanes(replace(tree, body=(dealt,))), spare(dealt, tree.buffers, tree.kernel)
-    context = Context(block, where, stops, frozenset(told), groups, lanes, {b.name: b for b in tree.buffers}, bulk)
-    body, buffers = _drop_needless_dims(tree, flatten(less.node, context), dealt)
-    memory, registers = bulk.memory(buffers), [b for b in buffers if b.space == "register"]
-    needs = bulk.add_needs(Needs(memory, frozenset(tree.kernel.sizes), is_implied, version.loose, list(requires)))
-    body = unroll_register_loops(vectorize(body, needs), frozenset(b.name for b in registers if b.shape))
-    needs.variables |= lanes.results
-    buffers = (*memory.values(), *needs.variables.values())
-    roles, free = Roles(loops(dealt), taken), starts(dealt, tree.buffers) | less.starts | version.starts
-    is_implied = roles.keep_tests(implication_checker(tree.kernel, extents, tuple(needs.requires)))
-    body = join_stores(join_waits(guard(body, _id_counts(block, where), is_implied, free, roles.choose)))
-    known = {b.name: b for b in buffers}
-    body = _choose_reads(body, dealt, known, _id_counts(block, where), is_implied)
-    body = asynchronous(run_between_ends(roles.name(body), known, tree.kernel, is_implied), ahead, known)
-    body = overlap_batches(complete_batches(split_roles(named_places(body, told), block)), dealt)
-    body, buffers = take_turns(_declare_registers(body, registers, dealt), buffers, block)
-    body = make_functions(body, buffers, _known_integers(tree, block, where))
-    mine, shared = _used_buffers(body, buffers, needs, version.private)
-    launch = Launch(
+    node, shares = distribute(node, block)
+    numbered = write_thread_loops(node, block, shares)
+    where = join_blocks(coordinates(node), block)
+    is_implied = implication_checker(tree.kernel, _extents(node, block), requires)
+    bulk = bulk_copies(numbered, tree, pipes, block, taken)
+    bulk = add_stores(bulk, numbered, tree, block)
+    waiting = _waiting(tree, (numbered, node), pipes, bulk, block, is_implied)
+    return _Plan(node, numbered, requires, tiles, shares, taken, block, where, is_implied, bulk, *waiting)
+
+
+def _launch(
+    name: str,
+    body: tuple[Spmd, ...],
+    used: dict[str, Buffer],
+    shared: int,
+    tensors: dict[str, Buffer],
+    plan: _Plan,
+    needs: Needs,
+    tree: Tree,
+) -> Launch:
+    """`used` are the buffers that the program speaks of, `tensors` those that are copied in bulk."""
+    block, where = plan.block, plan.where
+    return Launch(
         name=name,
         kernel=tree.kernel,
-        tensors=tuple(dict.fromkeys(memory_of(b.name) for b in mine.values() if b.space == "global")),
-        sizes=_used_sizes(tree, body, mine, where),
+        tensors=tuple(dict.fromkeys(memory_of(b.name) for b in used.values() if b.space == "global")),
+        sizes=used_sizes(tree, body, used, where),
         grid=where.grid,
         block=block.launched,
         left_out=block.left_out,
         shared_bytes=shared,
         body=body,
-        distributed=plain,
+        distributed=plan.numbered,
         memory=tree.buffers,
-        buffers=bulk.tensors(buffers) | mine,
+        buffers=tensors | used,
         coordinates=where.names,
         tid=block.tid,
         flat=block.flat,
         **needs.of_launch,
         approximate=tree.approximate,
-        maps=tuple(bulk.maps),
-        cluster=bulk.cluster,
+        maps=tuple(plan.bulk.maps),
+        cluster=plan.bulk.cluster,
     )
-    return deal_tiles(launch, tiles)
 
 
 # -- stages that are a few lines
@@ -199,8 +263,25 @@ def _waiting(
     return with_waits(plain, slots, pipes), frozenset(group_ends(dealt, pipes)), ahead
 
 
-def _walked(tree: Tree, number: int, version: _Version) -> tuple[Node, tuple[Condition, ...], tuple[Loop, ...]]:
-    """(the launch, with a block that comes by all of its tiles where they are dealt; what it requires; its tiles)."""
+def _context(plan: _Plan, lanes: Lanes, tree: Tree) -> Context:
+    memory = {b.name: b for b in tree.buffers}
+    dealt = frozenset(plan.shares)
+    return Context(plan.block, plan.where, plan.barriers, dealt, plan.groups, lanes, memory, plan.bulk)
+
+
+def _write_vectors(
+    body: tuple[Spmd, ...], memory: dict[str, Buffer], plan: _Plan, tree: Tree, version: _Version
+) -> tuple[tuple[Spmd, ...], Needs]:
+    """`body` with its vector loops as accesses of vectors, and what these need of sizes and addresses."""
+    sizes = frozenset(tree.kernel.sizes)
+    needs = plan.bulk.add_needs(Needs(memory, sizes, plan.is_implied, version.loose, list(plan.requires)))
+    return vectorize(body, needs), needs
+
+
+def _tiles_of_a_block(
+    tree: Tree, number: int, version: _Version
+) -> tuple[Node, tuple[Condition, ...], tuple[Loop, ...]]:
+    """(the launch, with a block that walks all of its tiles where they are dealt; what it requires; its tiles)."""
     node, requires = whole_tiles(tree.body[number], tree.kernel) if version.whole else (tree.body[number], ())
     node, tiles = walk_tiles(node, tree.buffers)
     return node, requires, tiles
@@ -232,25 +313,6 @@ def _declare_registers(body: tuple[Spmd, ...], registers: list[Buffer], node: No
     return declare_zeros(body, {buffer.name: buffer for buffer in registers})
 
 
-def _used_buffers(
-    body: tuple[Spmd, ...], buffers: tuple[Buffer, ...], needs: Needs, limit: int
-) -> tuple[dict[str, Buffer], int]:
-    """The buffers that the program speaks of, and the bytes of the shared ones."""
-    used = {access.buffer for access in accesses(body)} | {v.buffer for v in nodes(body) if isinstance(v, Declare)}
-    used |= needs.variables.keys() | {v.buffer for v in gathers(body)}
-    used |= set(map(memory_of, used))
-    mine = {b.name: b for b in buffers if b.name in used}
-    shared = shared_layout(mine.values())[1]
-    if shared > SHARED_LIMIT:
-        message = f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most"
-        raise _too_much(message, mine, "shared")
-    private = sum(bytes_of(b) for b in mine.values() if b.space == "register")
-    if private > limit:
-        message = f"a thread needs {private} bytes in registers, and {limit} are the most; a GPU has 1020"
-        raise _too_much(message, mine, "register")
-    return mine, shared
-
-
 def _id_counts(block: Block, where: Coordinates) -> dict[str, int]:
     """What tells the threads of one block apart, each with its number of values."""
     inner = {block.tid: block.consuming}
@@ -271,22 +333,6 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
     return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.consuming)}
 
 
-# -- the parameters
-
-
-def _used_sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
-    """The sizes that the program speaks of: in extents, tests and values, in the pitches of tensors, in coordinates."""
-    pitches = [extent for b in buffers.values() if b.space == "global" for extent in stored_extents(b)[1:]]
-    tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]
-    used = names_in((*walk(body), *pitches, *tested))
-    for kind, blocks in zip(BLOCK_KINDS, where.grid, strict=True):
-        sharing = [name for name, each, _ in where.names if each == kind] if len(blocks.factors) > 1 else []
-        for position in (n for n, name in enumerate(sharing) if name in used):
-            by, of = blocks.digit(position)
-            used |= names_in((*by, of))
-    return tuple(size for size in tree.kernel.sizes if size in used)
-
-
 def _launch_names(tree: Tree) -> list[str]:
     """The kernel's name for a single launch; else each is called after the first tensor that it computes.
 
@@ -301,13 +347,6 @@ def _main(node: Node) -> str:
     every = list(stmts(node))
     computing: list[Stmt] = [s for s in every if not s.is_copy] or every
     return computing[0].name.removesuffix(".init").removesuffix(".best")
-
-
-def _too_much(what: str, buffers: dict[str, Buffer], space: str) -> LimitError:
-    largest = max((b for b in buffers.values() if b.space == space), key=bytes_of)
-    part = f"the largest part is {largest.name} with {bytes_of(largest)} bytes; "
-    way = "make its tile smaller" if space == "shared" else "make its tile smaller, or keep it in shared memory"
-    return LimitError(what, largest.span, notes=(part + way,))
 
 
 def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mapping[str, int]) -> frozenset[str]:

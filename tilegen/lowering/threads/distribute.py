@@ -145,19 +145,19 @@ def _too_many(what: str, limit: int, loop: Loop) -> LimitError:
     return LimitError(f"a block needs {what}, and a GPU has {limit} at most", loop.span, notes=notes)
 
 
-def distribute(node: Node, block: Block, told: dict[str, Shares]) -> Node:
+def distribute(node: Node, block: Block) -> tuple[Node, dict[str, Shares]]:
     """`node` with thread loops in place of its cooperative loops; `block.tid` is the thread's number.
 
     E iterations and T threads make a loop `<buffer>.l` of ceil(E / T) loads a thread, neighbouring
-    threads taking neighbouring iterations; what is left over in the last round is guarded. `told` learns
-    which iteration a thread runs, by the name of that loop.
+    threads taking neighbouring iterations; what is left over in the last round is guarded. With it, by the name
+    of that loop, which iterations a thread runs.
     """
-    extents = constant_extents(node)
+    extents, shares = constant_extents(node), dict[str, Shares]()
 
     def deal(value: Any) -> Any:
-        return _deal_out(value, block, extents, told) if isinstance(value, Loop) else value
+        return _deal_out(value, block, extents, shares) if isinstance(value, Loop) else value
 
-    return _rewrite_outermost(node, deal)
+    return _rewrite_outermost(node, deal), shares
 
 
 def _rewrite_outermost(node: Node, change: Any) -> Node:
@@ -172,7 +172,7 @@ def _rewrite_outermost(node: Node, change: Any) -> Node:
     return replace(node, body=tuple(_rewrite_outermost(child, change) for child in node.body))
 
 
-def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[str, Shares]) -> Node:
+def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], shares: dict[str, Shares]) -> Node:
     if not block.loops:
         return _make_serial(loop)
     nest, body = _cooperative_chain(loop)
@@ -186,7 +186,7 @@ def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], told: dict[s
     known = {**extents, name: rounds, block.tid: block.consuming}
     values = _in_coordinates(_loop_values(element, nest, known), block, known)
     number = f"{name[:-1]}e"
-    told[name] = Shares(element, values, partial(_loop_values, var(number), nest, {**known, number: total}))
+    shares[name] = Shares(element, values, partial(_loop_values, var(number), nest, {**known, number: total}))
     body = simplify_indices(tuple(_make_serial(child) for child in body), values, known)
     if total % block.consuming:
         body = add_guard(body, Condition(total - 1 - element))
@@ -264,12 +264,12 @@ def simplify_indices(value: T, values: Mapping[str, Affine], extents: Mapping[st
     return rewrite_indices(value, lambda index: simplify(index.substitute(values), extents))
 
 
-def write_thread_loops(node: Node, block: Block, told: Mapping[str, Shares]) -> Node:
+def write_thread_loops(node: Node, block: Block, shares: Mapping[str, Shares]) -> Node:
     """`node` with the thread's number written in thread loops where copies are dealt out: an ordinary tree again."""
     extents = constant_extents(node)
 
     def change(value: Any) -> Any:
-        dealt = isinstance(value, Loop) and value.name in told
+        dealt = isinstance(value, Loop) and value.name in shares
         return simplify_indices(value, {block.tid: block.flat}, extents) if dealt else value
 
     (new,) = rewrite_nodes((node,), change)

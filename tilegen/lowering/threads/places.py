@@ -10,16 +10,16 @@ from tilegen.lowering.launch.program import For, Let, Spmd, names_in, with_body,
 from tilegen.lowering.threads.distribute import Shares
 
 
-def named_places(body: tuple[Spmd, ...], told: Mapping[str, Shares]) -> tuple[Spmd, ...]:
+def named_places(body: tuple[Spmd, ...], shares: Mapping[str, Shares]) -> tuple[Spmd, ...]:
     """`body` with the copy's own loop names inside each dealt loop; a loop of one round becomes its body."""
     out: list[Spmd] = []
     for node in body:
         match node:
-            case For(name=name) if name in told:
-                inner = _name_indices(named_places(node.body, told), node, told[name])
+            case For(name=name) if name in shares:
+                inner = _name_indices(named_places(node.body, shares), node, shares[name])
                 out += inner if node.extent == const(1) else (with_body(node, inner),)
             case _:
-                out.append(with_lists(node, lambda inner: named_places(inner, told)))
+                out.append(with_lists(node, lambda inner: named_places(inner, shares)))
     return tuple(out)
 
 
