@@ -3,7 +3,7 @@
     python examples/convolutions.py [f32 f16 f16_first] [28x28 ...]
 
 Layers of f32 and f16_first have their channels first, and those of f16 last, as have those of conv_pieces, for which
-images of f32 are stored so ahead of the timing. Timed as graphs.py says, on random inputs that no cache holds.
+images of f32 are stored so before the timing. Timed as graphs.py says, on random inputs that no cache holds.
 TFLOP/s count the multiplications and additions of the sum as it is written, for everybody: an algorithm that needs
 fewer of them, as Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in
 float64, in units of the rounding of a number as large as the result can be. The mean at the end takes the fastest

@@ -167,7 +167,7 @@ def test_a_fill_from_memory_that_is_out_of_date():
 
 
 def test_memory_that_is_updated_holds_old_values_until_they_change():
-    """A fill ahead of the sum finds the old value; one that follows a term needs a store of what has changed."""
+    """A fill before the sum finds the old value; one that follows a term needs a store of what has changed."""
     assert judge(accumulate(STORE, kernel="replaced", ahead=(FILL,))) is None
     assert judge(accumulate(STORE, kernel="replaced", ahead=(FILL, STORE), inside=(STORE, FILL))) is None
     nothing = "'y.reg' is filled from elements of 'y' that nothing has written"

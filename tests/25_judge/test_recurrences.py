@@ -88,7 +88,7 @@ def test_steps_that_change_a_recurrence_are_refused_in_words(step):
 
 @pytest.mark.parametrize("step", ["bind(i, thread.x)", "cache_shared(x, at=i)\n    order(i, j)"])
 def test_an_element_is_not_read_before_it_is_made(step):
-    """The loop of the recurrence runs in sequence, and a copy that is made ahead of it would hold old values."""
+    """The loop of the recurrence runs in sequence, and a copy that is made before it would hold old values."""
     kernel_text = "kernel f(L: f32[N, N]) -> x: f32[N]:\n    x[i] = sum[j < i](L[i, j] * x[j])\n"
     with pytest.raises(TilegenError):
         load(f"{kernel_text}schedule s for f():\n    {step}\n").schedule("s").tree  # noqa: B018

@@ -155,7 +155,7 @@ def unneutral(value):
 
 
 def early_end(value):
-    """The ends are read ahead of the test that there is such a row."""
+    """The ends are read before the test that there is such a row."""
     match value:
         case If(test, body) if any(isinstance(node, For) for node in body):
             loops = (n for n in body if isinstance(n, For))

@@ -131,7 +131,7 @@ def dropped(value):
 
 
 def early_place(value):
-    """The place is read ahead of the test that it is there."""
+    """The place is read before the test that it is there."""
     match value:
         case If(test, (For(kind="scatter") as loop,)):
             return replace(loop, body=(If(test, loop.body),))

@@ -21,7 +21,7 @@ schedule s for rows():
     cache_shared(R, at=ko, layout=[1, 0])
 """
 
-# The second tile has nothing to copy ahead of: a test that no round passes said that the tile is full.
+# The second tile copies nothing ahead: a test that no round passes said that the tile is full.
 DEAD_ROUNDS = """
 kernel lower_part(X: i32[N, N], R: i32[5, N]) -> out: i32[N, N]:
     out[i, j] = sum[r](X[i, j] * R[r, j]) for j <= i

@@ -20,7 +20,7 @@ def test_the_text_says_how_to_launch():
     assert text.startswith("// needs sm_90 or later: dependent launches\n")
     how = "// launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1\n"
     assert text.count(how) == text.count("    wait_for_earlier_launches();\n") == 2
-    # What no pointer else reaches is constant to the compiler, which then reads it ahead of the wait.
+    # What no pointer else reaches is constant to the compiler, which then reads it before the wait.
     assert "__restrict__" not in text
     assert "__restrict__" in emit(lower(tree_from(CHAIN)))
 

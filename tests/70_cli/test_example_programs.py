@@ -21,7 +21,7 @@ class cuda:
 
 
 def run_example(name: str, *words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """The program with `folder` ahead of all other places that modules come from."""
+    """The program with `folder` before all other places that modules come from."""
     code = f"import runpy, sys; sys.path[:0] = {[str(folder), str(EXAMPLES)]!r}; sys.argv[0] = {name!r}; "
     code += f"runpy.run_path({str(EXAMPLES / f'{name}.py')!r}, run_name='__main__')"
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)

@@ -4,7 +4,7 @@ template <int lanes> __device__ __forceinline__ int ones_of_lanes(int value)
     return __popc(__ballot_sync(0xffffffff, value != 0));
 }
 
-// `start` and how many of the lanes ahead of each have a one.
+// `start` and how many of the lanes before each have a one.
 template <int lanes> __device__ __forceinline__ int ones_ahead_of_lane(int start, int value)
 {
     return start + __popc(__ballot_sync(0xffffffff, value != 0) & (1u << threadIdx.x) - 1);

@@ -24,7 +24,7 @@ template <int lanes, typename T> __device__ __forceinline__ void linear_along_la
     }
 }
 
-// What the steps of the lanes ahead of each make of `start`.
+// What the steps of the lanes before each make of `start`.
 template <int lanes, typename T> __device__ __forceinline__ T linear_ahead_of_lane(T start, T factor, T value)
 {
     linear_along_lanes<lanes>(value, factor);

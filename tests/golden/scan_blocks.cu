@@ -21,7 +21,7 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_along_lanes(T 
     return value;
 }
 
-// The sum of `start` and the values of the lanes ahead of each.
+// The sum of `start` and the values of the lanes before each.
 template <int lanes, typename T> __device__ __forceinline__ T sum_ahead_of_lane(T start, T value)
 {
     const T other = __shfl_up_sync(0xffffffff, sum_along_lanes<lanes>(value), 1, lanes);

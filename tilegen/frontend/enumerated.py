@@ -49,7 +49,7 @@ def check_points(kernel: Kernel, span: Span) -> None:
 
 @dataclass(frozen=True)
 class _Points:
-    """So many points in the order of their indices, and the values of each index."""
+    """This number of points in the order of their indices, and the values of each index."""
 
     count: int
     values: dict[str, Any]

@@ -16,7 +16,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.ir.parameter_facts import COMPARISONS
 
-# A part of a box has at most so many points: arrays of 8 MB.
+# The most points that a part of a box has: arrays of 8 MB.
 POINTS = 2**20
 
 Box = tuple[range, ...]

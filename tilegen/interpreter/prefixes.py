@@ -31,7 +31,7 @@ def _prefixes(
     along, count = (max(0, r.extent.evaluate(sizes)) for r in (found.i, found.k))
     reduced = {r.name for r in equation.reduced}
     tests = tuple(c for c in equation.conditions if c != found.condition and c.value.names() & reduced)
-    # One place more: that of no terms, ahead of the first or behind the last.
+    # One place more: that of no terms, before the first or behind the last.
     pad, axis = ((1, 0) if found.forward else (0, 1)), len(outer)
     places = np.minimum(np.arange(along) + (found.forward == found.inclusive), count)
     for part in parts(tuple(r.name for r in outer), tuple(extents), sizes, max(1, POINTS // (count + 1))):

@@ -16,7 +16,7 @@ from tilegen.interpreter.summation import SumBound
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 
-# A part of a factor has at most so many elements: 128 MB.
+# The most elements that a part of a factor has: 128 MB.
 _LARGEST_FACTOR = 2**24
 
 

@@ -116,7 +116,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _shorten(x: float, bits: int) -> float:
-    """An integer rounded to so many significant bits, once, which a float in between would not; floats as they are."""
+    """An integer rounded to `bits` significant bits, once, which a float in between would not; floats as they are."""
     if not isinstance(x, int) or (extra := x.bit_length() - bits) <= 0:
         return x
     whole, rest = divmod(x, 1 << extra)
@@ -147,12 +147,12 @@ def to_tf32(x: float) -> float:
 
 
 def cut_off(x: float, bits: int) -> float:
-    """The number of so many significant bits, tf32 has 11, next to `x` towards 0, with the exponents of f32."""
+    """The number of that many significant bits, tf32 has 11, next to `x` towards 0, with the exponents of f32."""
     return _in_units(x, bits, math.floor)
 
 
 def _in_units(x: float, bits: int, whole: Callable[[float], int]) -> float:
-    """`x` with the exponents of f32 and so many significant bits: `whole` brings it to units of the last one."""
+    """`x` with the exponents of f32 and a number of significant bits: `whole` brings it to units of the last one."""
     if x == 0 or not math.isfinite(x):
         return x
     unit = math.ldexp(1.0, max(math.frexp(x)[1], -125) - bits)

@@ -72,7 +72,7 @@ def _worst_loss(nest: PerformedSum, count: int, sizes: Mapping[str, int], dtype:
 
 
 def _loss(summation: Summation, count: int, additions: int, dtype: str) -> float:
-    """What `count` terms in so many additions lose, to first order."""
+    """What `count` terms in `additions` additions lose, to first order."""
     cut = 0.0 if summation.bits is None else 2.0**-summation.bits
     rounding = unit(dtype) if summation.kept is None else 2.0 ** (-summation.kept - 1)
     return (count + additions) * cut + additions * rounding * (2 if summation.truncated else 1)

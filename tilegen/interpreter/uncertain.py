@@ -156,7 +156,7 @@ def _erf(values: Array) -> Array:
 
 
 def _shorten(values: Array, bits: int = 11, added: float = 0.5) -> Array:
-    """The nearest numbers of so many significant bits, ties away from 0, not less apart than the least ones in f32.
+    """The nearest numbers of that many significant bits, ties away from 0, not less apart than the least ones in f32.
 
     With 0 `added` to the last bit they are those next to `values` towards 0.
     """

@@ -13,5 +13,5 @@ UNIT, FEWEST, MOST = 8, 24, 256
 
 
 def launched_registers(threads: int, resident: int) -> int:
-    """How many registers a thread has from the launch on, where `resident` blocks of so many threads have to fit."""
+    """How many registers a thread has from the launch on, where `resident` blocks of `threads` have to fit."""
     return min(MOST, REGISTERS // (threads * resident) // UNIT * UNIT)

@@ -35,7 +35,7 @@ class ComputedAt:
 
 @dataclass(frozen=True)
 class RoundedUp:
-    """The range `loop` of the reduction of `target` is as long as so many tiles of `by` that hold it."""
+    """The range `loop` of the reduction of `target` is as long as the tiles of `by` that hold it."""
 
     target: str
     loop: str

@@ -92,7 +92,7 @@ class Fragment(_Layout):
     """Where the elements of an operand lie: element `indices` in register `register` of lane `lane`.
 
     `register` counts elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
-    An operand in the `format` "tf32" holds values that this format has. So many `lanes` hold it together.
+    An operand in the `format` "tf32" holds values that this format has. `lanes`: how many hold it together.
     """
 
     lane: Affine

@@ -151,7 +151,7 @@ class Equation:
     index as the target). The target starts with `first`, the first index of the range.
 
     With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
-    reduces, ahead of the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
+    reduces, before the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
     A list counts in its target the points at which its value, a condition, is true, and stores `hits` there. Without
     `reduce`, hits are stored at their rank, which others count.
 
@@ -240,7 +240,7 @@ class Buffer:
     in `Tensor`. The rows of a tensor of a call lie `pitch` elements apart, or one behind another where that is None.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one. In
-    `panels`, it has one dimension more than the original, the first: it counts panels, so many elements of each row.
+    `panels`, it has one dimension more than the original, the first: the number of the panel, a part of each row.
     What is loaded of a `streamed` one need not stay in a cache. A shared one begins at a multiple of `align` bytes: of
     16, which are the most that a thread takes at once, or of more where an instruction asks for that.
     With a `fragment`, the registers of a warp's lanes hold it together: the dimensions `fragment_dims` are the indices

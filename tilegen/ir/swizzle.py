@@ -43,8 +43,8 @@ def power_of_two(number: int) -> bool:
 
 
 def hardware_swizzle(span: int, element: int) -> Swizzle | None:
-    """The permutation of 16-byte units in rows of `span` bytes, for elements of so many bytes: that of bulk copies, and
-    of an operand with a descriptor, whose pieces are such rows.
+    """The permutation of 16-byte units in rows of `span` bytes, of elements of `element` bytes: for bulk copies, and
+    operands with a descriptor, whose pieces are such rows.
 
     Bits 4 to 6 of an address are combined with bits 7 to 9: in rows of 128 bytes each has a permutation of its own, 2
     rows of 64 bytes share one, and 4 of 32 bytes. None for rows of other lengths.

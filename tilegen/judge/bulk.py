@@ -1,6 +1,6 @@
 """Bulk loops: what they copy is a box of a tensor, and lies in shared memory as the hardware writes it.
 
-A bulk copy moves a box: of each dimension of a tensor, the fastest first, so many neighbours. What is beyond the tensor
+A bulk copy moves a box: of each dimension of a tensor, the fastest first, some neighbours. What is beyond the tensor
 arrives as zeros. The elements of the box go to shared memory one behind another, the fastest dimension first; with a
 swizzle, the 16-byte units of each 128 bytes change places as bits 7 to 9 of their address say.
 
@@ -174,7 +174,7 @@ def _swizzle_of(target: Buffer) -> int:
 
 
 def _more(span: int) -> str:
-    """What the step has to say beyond the unit for rows of so many bytes."""
+    """What the step has to say beyond the unit for rows of that number of bytes."""
     return "" if span == 128 else f", {span // BULK_UNIT}, {128 // span}"
 
 

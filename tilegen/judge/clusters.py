@@ -102,7 +102,7 @@ def _differ(words: Words, box: BoxCopy, use: Use) -> Refused:
 
 
 def share_of(box: BoxCopy, blocks: int, tensor: Buffer) -> BoxCopy | None:
-    """The copies of one of so many blocks, whose number is the loop's; None where there are no equal shares.
+    """The copies of one of a number of blocks, whose number is the loop's; None where there are no equal shares.
 
     A share is a part of the outermost loop around the box that can be cut so, or of the box's rows.
     """
@@ -123,7 +123,7 @@ def share_of(box: BoxCopy, blocks: int, tensor: Buffer) -> BoxCopy | None:
 
 
 def _at_share(box: BoxCopy, loop: str, each: int) -> BoxCopy:
-    """The copy with so many iterations of the loop, counted on from one block to the next."""
+    """The copy with a number of iterations of the loop, counted on from one block to the next."""
 
     def move(index: tuple[Affine, ...]) -> tuple[Affine, ...]:
         return tuple(i.substitute({loop: var(loop) + var(box.multicast) * each}) for i in index)

@@ -43,7 +43,7 @@ def _check_reads(program: Projection, combining: Placed, lane: str) -> None:
             raise Refused(
                 f"'{stmt.name}' reads '{update.target.buffer}' in loop '{lane}', whose lanes combine it",
                 None,
-                "a lane has what those ahead of it come to right beside its update, in the loop of the lanes itself",
+                "a lane has what those before it come to right beside its update, in the loop of the lanes itself",
                 f"split_scan makes one update of '{update.target.buffer}' of several that a lane has",
                 code="structure",
             )

@@ -45,7 +45,7 @@ class CacheGlobal:
     The loops of the copy are ordinary loops, to be tiled and bound like any others. The layout names all dimensions,
     or those that take the places of one another: of four, layout=[x, c] exchanges two. Dimensions in brackets of
     their own become one: layout=[[c, r, s], f] stores a matrix, with the rows c*9 + r*3 + s for 3 x 3 filters.
-    With `tiles`, a number for each dimension of the layout, each is made as long as so many of them as hold it,
+    With `tiles`, a number for each dimension of the layout, each is made as long as the tiles that hold it,
     and what is beyond the tensor is zero: then tiles of the copy are whole, and its rows aligned.
     An intermediate tensor is not copied: it is computed in this order, and for whole tiles, by the nest that it has.
     """

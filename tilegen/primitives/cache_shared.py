@@ -48,7 +48,7 @@ class CacheShared:
               for ti < 32
                 Y[bj*32 + tj, bi*32 + ti] = X.shared[ti, tj]  if bi*32 + ti < M and bj*32 + tj < N
 
-    All threads of the block share the copying: ahead of the first use, and behind the last where something is written,
+    All threads of the block share the copying: before the first use, and behind the last where something is written,
     so that registers of C leave through shared memory where `cache_shared(C, ...)` follows `cache_register(C, ...)`.
     `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers, or
     only those that take the places of one another; `vector` elements are copied at once, in a row that is longer than

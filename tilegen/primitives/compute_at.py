@@ -123,7 +123,7 @@ class ComputeAt:
         return any(load.buffer == self.tensor for load in loads(node))
 
     def _insert_nest(self, tree: Tree, made: Computed, nest: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The tree's body with `nest` ahead of what reads the tensor in `at`, which reads what it makes."""
+        """The tree's body with `nest` before what reads the tensor in `at`, which reads what it makes."""
         values = {loop.name: var(loop.name) for loop in made.scope}
 
         def read_inside(value: object) -> object:

@@ -39,7 +39,7 @@ class Scan:
             run[r] += x[r, i]
             y[r, i] = run[r]
 
-    Without the term at `i` itself, k < i, the prefix is read ahead of it; with k >= i or k > i the loop runs from the
+    Without the term at `i` itself, k < i, the prefix is read before it; with k >= i or k > i the loop runs from the
     end. The loop goes in sequence, or over the lanes of a warp, which combine by shuffles once reassociate allows it;
     split_scan makes parts that run at once. `along` names a reduction of the same terms that is there already, the
     total that split_scan has made; then that is read while it runs. A reduction of all of a range is read so where that

@@ -44,7 +44,7 @@ class Specialize:
     and begins its own: the slot that they read is emptied one iteration later. That pays where one warpgroup has the
     tensor cores for itself, or products are short; several warpgroups fill each other's pauses without it.
 
-    With `registers=240`, consumers have so many registers each, a multiple of 8, and more than a launch can give to
+    With `registers=240`, consumers have 240 registers each, a multiple of 8, and more than a launch can give to
     all: the producer gives up its own, for which its row of the block becomes a whole warpgroup, as those of the
     consumers have to be. So large tiles of results are not spilled.
 

@@ -45,7 +45,7 @@ class Stop:
     of_global: bool = False
     claims: tuple[Claim, ...] = ()
     again: bool = False  # nothing stands between it and another barrier
-    wait: int | None = None  # so many groups of asynchronous copies may still be on their way behind it
+    wait: int | None = None  # how many groups of asynchronous copies may still be on their way behind it
     made: GroupCount | None = None  # before it
     fence: bool = False  # what was written before it is there for those who read by descriptor
 

@@ -1,21 +1,21 @@
-"""Dependent launches: one that begins early touches no global memory before all launches ahead of it are complete.
+"""Dependent launches: one that begins early touches no global memory before all launches before it are complete.
 
     let_next_launch_begin(); start_barriers(...); wait_for_earlier_launches(); all the rest
 
 Theorem: launches that begin early compute what they compute one after the other, if in each of them every thread comes
-by a wait, on every path, and no thread reads or writes global memory ahead of it.
+by a wait, on every path, and no thread reads or writes global memory before it.
 
 Why: the wait returns when the launch before is complete and what that has written is visible (PTX ISA, griddepcontrol).
 That launch is complete when all its threads are, and each of these came by a wait of its own: by induction all launches
 ahead are complete, and visible, also where a launch two ahead has let its next one begin long ago. So what is read has
 been written, and what is overwritten is no longer read. The first one that begins early finds what stands on the stream
 complete by the same wait; a launch that does not ask for it begins when all before are complete. One without a wait may
-be complete before those ahead of it are, and the next one would not know: it is refused.
+be complete before those before it are, and the next one would not know: it is refused.
 
 Progress: a launch begins when all blocks of the one before have let it, or are done. Those blocks run by then, and
 nobody who waits has a place that they need.
 
-What stands ahead of the wait is set-up by all threads: barriers in shared memory, names for integers, registers. It is
+What stands before the wait is set-up by all threads: barriers in shared memory, names for integers, registers. It is
 compared as a list, so that no branch, loop or role can hold a wait, or let a thread go by another way.
 """
 
@@ -44,7 +44,7 @@ def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
         if node == Await(LAUNCHES):
             break
         if node != Arrive(LAUNCHES) and not _is_set_up(node):
-            message = f"{launch.name} begins early, and what stands ahead of its wait for the launches before is not"
+            message = f"{launch.name} begins early, and what stands before its wait for the launches before is not"
             raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
         ahead.append(node)
     else:

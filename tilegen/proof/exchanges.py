@@ -127,7 +127,7 @@ def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iter
 
 
 def _check(node: Combine, where: Axes) -> None:
-    """The lanes are all the threads along x, so many as divide a warp."""
+    """The lanes are all the threads along x, a number that divides a warp."""
     lanes = next(((name, extent) for kind, name, extent in where.threads if kind == "thread.x"), None)
     if lanes is None or node.lane != var(lanes[0]) or lanes[1] != affine(node.lanes):
         raise Refused(f"the {node.lanes} lanes that exchange for '{node.name}' are not the threads along x")

@@ -7,7 +7,7 @@
 
 A thread keeps its role, and what it does is the same in both programs, step by step: one is as good as the other, for
 whatever threads wait for. That waits are right is asked of the one on the right (`happens_before`), in which the
-producer's part of an iteration stands ahead of the consumers'.
+producer's part of an iteration stands before the consumers'.
 
 Numbers. Each role counts the iterations of its loop, of all of its runs, from 0 on. The loops around both and how often
 they run are the same, in all threads of a block or cluster; so an iteration has one number in all of them, and the next
@@ -284,7 +284,7 @@ class _Parts:
         return (*self._of(first, 1), run, *self._of(last, 1), *self._of(rest, 0))
 
     def _part(self, role: tuple[Spmd, ...]) -> tuple[For | If, tuple[Spmd, ...], tuple[Spmd, ...]]:
-        """(the node that the ring is in, what stands ahead of it and behind it)."""
+        """(the node that the ring is in, what stands before it and behind it)."""
         at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
         node = role[at]
         assert isinstance(node, For | If)

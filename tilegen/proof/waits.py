@@ -33,7 +33,7 @@ def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequenc
 
 
 def placed_at(program: Projection, slot: Slot) -> Placed:
-    """The place of a barrier, behind the child ahead of it."""
+    """The place of a barrier, behind the child before it."""
     path, place = slot
     around: list[Loop] = []
     body: tuple[Node, ...] = program.tree.body
@@ -66,7 +66,7 @@ def _check_pair(
 
 
 def _ended(there: Moment, here: Moment, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]) -> Iterator[Rows]:
-    """Rows for each wait ahead of `here` that has ended what is copied `there`."""
+    """Rows for each wait before `here` that has ended what is copied `there`."""
     for placed, stop in waits:
         if stop.made is None or stop.wait is None or stop.made.since != made.since:
             continue

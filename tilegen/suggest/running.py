@@ -58,7 +58,7 @@ def _by_lanes(nests: Nests, draft: Draft) -> Draft:
     rows = [r for r in equation.loops if r is not along]
     total, local, ahead, run = (draft.fresh(name) for name in ("total", "local", "ahead", "run"))
     draft, size = draft.number("R", 4, (2, 4, 8))
-    draft = draft.say(f"A lane has {OWN} neighbours: their total, the terms inside of it, and what is ahead of it.")
+    draft = draft.say(f"A lane has {OWN} neighbours: their total, the terms inside of it, and what is before it.")
     draft = draft.steps(
         f"reassociate({target})",
         f"split_scan({target}, {OWN}) -> {total}, {local}, {ahead}",

@@ -112,7 +112,7 @@ class Tuning:
         self._time_together()
 
     def _take_results(self, pending: dict[Future[Outcome], Candidate], seconds: float) -> None:
-        """Takes the results that are there within so many seconds, if there are any."""
+        """Takes the results that are there within this number of seconds, if there are any."""
         done, _ = wait(pending, timeout=max(0.0, seconds), return_when=FIRST_COMPLETED)
         for each in done:
             del pending[each]

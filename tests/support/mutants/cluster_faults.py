@@ -96,7 +96,7 @@ def meeting_dropped(launch):
 
 
 def meeting_of_some(launch):
-    """Under a test of the thread or the block, or ahead of all else."""
+    """Under a test of the thread or the block, or before all else."""
     tests = (Condition(var(launch.tid) - 32), Condition(var("ci"), equal=True))
     yield from each(launch, is_meeting, lambda n: [(If((test,), (n,)),) for test in tests])
     start, *rest, end = launch.body

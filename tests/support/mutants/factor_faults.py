@@ -27,7 +27,7 @@ def _loads_of_a(launch, node):
 
 
 def written_in_flight(launch):
-    """A is loaded once more, behind the begin or ahead of the wait."""
+    """A is loaded once more, behind the begin or before the wait."""
 
     def change(node):
         body = node.body if isinstance(node, For) else ()

@@ -155,7 +155,7 @@ def check_function(function, instruction):
     same(function.ptx, wanted, f"the PTX of {function.name}")
     mark = "+" if instruction.accumulates else "="
     target = output.operand.name
-    # Registers that are written ahead of a step that reads an input may not be those of the input.
+    # Registers that are written before a step that reads an input may not be those of the input.
     behind = instruction.ptx.partition(f"{{{target}}}")[2].partition(";")[2]
     mark += "&" * any(f"{{{o.operand.name}}}" in behind for o in inputs)
     written = tuple((mark + letter, name, word) for letter, name, word in constraints[target] if name not in shared)

@@ -49,7 +49,7 @@ class Plan:
         rows: (bytes of a row, bytes from one to the next) of each of them, 0 where its rows are not apart.
         apart: (written, other) positions of given arrays that must not share memory.
         results: where the outputs are, in their order.
-        between: so many arrays, the last ones, are memory that is kept between launches.
+        between: how many arrays, the last ones, are memory that is kept between launches.
         held: of these, what graphs may use again.
     """
 
@@ -101,7 +101,7 @@ class Plan:
         return memory
 
     def _in_other_columns(self, one: int, other: int, distance: int) -> bool:
-        """True if the rows of two arrays, so many bytes from one another, lie side by side in rows of both."""
+        """True if the rows of two arrays, that number of bytes from one another, lie side by side in rows of both."""
         (row, pitch), (others_row, others_pitch) = self.rows[one], self.rows[other]
         if not pitch or pitch != others_pitch:
             return False

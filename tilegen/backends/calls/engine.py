@@ -11,7 +11,7 @@ from tilegen.ir.nodes import Tensor
 from tilegen.lowering import Launch
 from tilegen.lowering.launch.tensor_maps import TensorMap
 
-# Of addresses: no text has a version that asks for more, and all fresh memory begins at a multiple of so many bytes.
+# Of addresses: no text has a version that asks for more, and fresh memory begins at a multiple of these bytes.
 ALIGNMENT = 16
 
 # A launch that is given its arrays, their addresses, the scalars as the text takes them, and the stream.

@@ -26,7 +26,7 @@ def free_bytes() -> int | None:
 
 
 def allocate(make: Callable[[], T], bytes_: int, what: str, engine: Engine) -> T:
-    """What `make` makes of so many bytes of an engine's memory.
+    """What `make` makes of a number of bytes of an engine's memory.
 
     Raises:
         DeviceError: they are not free.
@@ -40,7 +40,7 @@ def allocate(make: Callable[[], T], bytes_: int, what: str, engine: Engine) -> T
 
 
 def check_free(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
-    """Raises DeviceError where fewer bytes are `free`, or where no machine has so many, if `free` does not know."""
+    """Raises DeviceError where fewer bytes are `free`, or where no machine has that many, if `free` does not know."""
     if bytes_ < _SMALL:
         return
     there = free()
@@ -49,13 +49,13 @@ def check_free(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
 
 
 def too_little(bytes_: int, what: str, there: int | None) -> DeviceError:
-    """The error for `what`, which takes so many bytes where so many are `there`."""
+    """The error for `what`, which takes more bytes than are `there`."""
     rest = f"{bytes_text(there)} are free" if there is not None else "so much is not free"
     return DeviceError(f"{what} needs {bytes_text(bytes_)} of memory, and {rest}", notes=("smaller sizes need less",))
 
 
 def bytes_text(bytes_: int) -> str:
-    """So many bytes for a reader, in the largest unit of which there is one at least."""
+    """A number of bytes for a reader, in the largest unit of which there is one at least."""
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
         if bytes_ >= 1000**power:
             return f"{bytes_ / 1000**power:,.1f} {unit}"

@@ -106,7 +106,7 @@ def emit_with_places(launches: Sequence[Launch], derivation: Derivation, file: s
 
 
 def _with_directives(lines: Sequence[str], places: Sequence[Span | None], file: str) -> Iterator[str]:
-    """The lines, with a directive ahead of each for which a compiler would count on from another place."""
+    """The lines, with a directive before each for which a compiler would count on from another place."""
     paths: dict[Source, str] = {}
     at, number = file, 1  # what a compiler takes the next line for
     written = 0

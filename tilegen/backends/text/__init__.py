@@ -234,7 +234,7 @@ def parameters_of(launch: Launch, language: str = "cuda") -> list[tuple[str, str
 def _parameters(launch: Launch, writer: Writer) -> list[tuple[str, str, str]]:
     written = written_by(launch)
     cuda = writer.dialect is CUDA
-    # What is constant for a whole kernel may be read ahead of a wait for the launch that writes it.
+    # What is constant for a whole kernel may be read before a wait for the launch that writes it.
     pointer = "* restrict" if not cuda else "*" if launch.dependent else "* __restrict__"
     space = "" if cuda else "__global "
     names, integer = writer.names, index_type(launch, writer.dialect)

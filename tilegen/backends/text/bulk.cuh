@@ -96,7 +96,7 @@ template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& p
     parity ^= slot == 0;
 }
 
-// The slot ahead of one of a ring.
+// The slot before one of a ring.
 template <int slots> __device__ __forceinline__ int slot_before(int slot)
 {
     return slot > 0 ? slot - 1 : slots - 1;

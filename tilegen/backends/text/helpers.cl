@@ -29,7 +29,7 @@ inline float sum_up_to_float_lane(__local float *terms, int thread, int lanes, f
     return value;
 }
 
-// The sum of `start` and the values of the threads ahead of each.
+// The sum of `start` and the values of the threads before each.
 inline float sum_ahead_of_float_lane(__local float *terms, int thread, int lanes, float start, float value)
 {
     terms[thread] = value;
@@ -74,7 +74,7 @@ inline float linear_up_to_float_lane(__local float *terms, __local float *factor
     return value;
 }
 
-// What the steps of the threads ahead of each make of `start`.
+// What the steps of the threads before each make of `start`.
 inline float linear_ahead_of_float_lane(__local float *terms, __local float *factors, int thread, int lanes,
                                         float start, float factor, float value)
 {

@@ -32,7 +32,7 @@ template <int lanes, typename T> __device__ __forceinline__ T sum_up_to_lane(T s
     return value + other;
 }
 
-// The sum of `start` and the values of the lanes ahead of each.
+// The sum of `start` and the values of the lanes before each.
 template <int lanes, typename T> __device__ __forceinline__ T sum_ahead_of_lane(T start, T value)
 {
     const T other = __shfl_up_sync(0xffffffff, sum_along_lanes<lanes>(value), 1, lanes);
@@ -52,7 +52,7 @@ template <int lanes> __device__ __forceinline__ int ones_up_to_lane(int start, i
     return start + __popc(__ballot_sync(0xffffffff, value != 0) & 0xffffffff >> 31 - threadIdx.x);
 }
 
-// `start` and how many of the lanes ahead of each have a one.
+// `start` and how many of the lanes before each have a one.
 template <int lanes> __device__ __forceinline__ int ones_ahead_of_lane(int start, int value)
 {
     return start + __popc(__ballot_sync(0xffffffff, value != 0) & (1u << threadIdx.x) - 1);
@@ -91,7 +91,7 @@ template <int lanes, typename T> __device__ __forceinline__ T linear_up_to_lane(
     return factor * start + value;
 }
 
-// What the steps of the lanes ahead of each make of `start`.
+// What the steps of the lanes before each make of `start`.
 template <int lanes, typename T> __device__ __forceinline__ T linear_ahead_of_lane(T start, T factor, T value)
 {
     linear_along_lanes<lanes>(value, factor);

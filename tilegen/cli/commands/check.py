@@ -93,7 +93,7 @@ def _check_all(
     found: dict[str, _Checked],
     progress: Callable[[str, int, int], None],
 ) -> None:
-    """Checks the trees, all of one kernel, at all of `sizes`; then runs each that is right so many times there.
+    """Checks the trees, all of one kernel, at all of `sizes`; then runs each that is right `repeat` times there.
 
     `found` gets the results as they come, for someone who does not wait for the end.
     """

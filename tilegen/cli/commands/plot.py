@@ -56,7 +56,7 @@ def _pictures_of(measured: Measured) -> Iterator[Picture]:
 
 
 def check_plot(output: str | None) -> None:
-    """Raises UsageError, ahead of the work, where a picture cannot be drawn, or not into this file."""
+    """Raises UsageError, before the work, where a picture cannot be drawn, or not into this file."""
     if output is None:
         return
     from tilegen.report import require

@@ -59,7 +59,7 @@ def _groups(table: Table, names: _Sized, others: Sequence[_Sized], room: int) ->
 
 
 def _room_beside(table: Table, room: int, width: int) -> int:
-    """Characters that are left for a column beside one of so many."""
+    """Characters that are left for a column beside one of this number."""
     return room - _width(table, [width, 0])
 
 

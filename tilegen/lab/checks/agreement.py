@@ -84,7 +84,7 @@ def sample_of(kernel: Kernel, sizes: Mapping[str, int]) -> Sample | None:
 
 
 def _places(rng: np.random.Generator, all_of_them: int, count: int) -> Array:
-    """So many of the places, in order: the last one, and if there are more the first one, are among them."""
+    """This number of the places, in order: the last one, and if there are more the first one, are among them."""
     ends = [0, all_of_them - 1][-count:]
     inner = rng.choice(max(0, all_of_them - 2), count - len(ends), replace=False) + 1
     return np.sort(np.concatenate([ends, inner])).astype(np.int64)

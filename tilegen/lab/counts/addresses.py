@@ -16,7 +16,7 @@ from tilegen.lowering.launch.program import For, Launch
 
 LINE = 128  # bytes of a cache line, and of all banks together
 _IDLE = -1
-# At most so many iterations are enumerated; the others are assumed to be like them.
+# The most iterations that are enumerated; the others are assumed to be like them.
 _SAMPLES = 256
 _KEPT = 64 * 1024  # bytes of the L1 cache that the reads of one access may count on
 

@@ -11,7 +11,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
 from tilegen.ir.running import running_of
 from tilegen.ir.walk import walk
 
-# Above so many operations a byte a kernel is limited by arithmetic, and its rate is shown in TFLOP/s.
+# Above this number of operations a byte a kernel is limited by arithmetic, and its rate is shown in TFLOP/s.
 _INTENSE = 10
 
 

@@ -80,7 +80,7 @@ class InstructionCount:
 
 
 def count_of(instruction: Instruction, runs: float, of_a_unit: float) -> InstructionCount:
-    """So many runs of an instruction, with what its declaration says of each."""
+    """A number of runs of an instruction, with what its declaration says of each."""
     operations, format_ = operations_of(instruction), instruction.format_of(instruction.operands[0].operand.name)
     return InstructionCount(instruction.name, runs, of_a_unit, operations, format_, instruction.unit)
 

@@ -33,7 +33,7 @@ class Row(Tried):
     `proof` is what the proof of its launches came to: `proved`, or `unproved: what`.
     `registers` of a thread, `shared` bytes of a block and `spills` in bytes are those of the launch that
     has most, as NVRTC reports them; None where there is no compiler or nothing to compile. A `dependent` one may begin
-    while what stands ahead of it still runs. `predicted` are the least milliseconds of a machine, where nothing is
+    while what stands before it still runs. `predicted` are the least milliseconds of a machine, where nothing is
     timed, for its `limit`.
     """
 

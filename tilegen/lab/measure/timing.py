@@ -85,7 +85,7 @@ def time_programs(
 ) -> Timings:
     """Times the programs, all of one kernel, and the fastest call of a library that the device has for them.
 
-    The runs of a sample rotate over so many sets of random arrays that none is still in the cache when it is used
+    The runs of a sample rotate over enough sets of random arrays that none is still in the cache when it is used
     again. On a GPU they are one CUDA graph, replayed once untimed, and once more timed. A library's calls and the
     programs take their samples in a random order, anew in each round, and each result is checked before. There are
     rounds until the median of each is known to within 1 %, or the time for them is over.
@@ -140,7 +140,7 @@ def _runs(
 
 
 def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Sets of random arrays, so many that none is still in the cache when it is used again."""
+    """Sets of random arrays, enough that none is still in the cache when it is used again."""
     needed = 1 + -(-2 * int(getattr(engine, "l2_bytes", 0)) // moved_bytes(kernel, sizes))
     return [random_arrays(engine, kernel, sizes, seed) for seed in range(SEED, SEED + min(_MOST_SETS, needed))]
 
@@ -182,9 +182,9 @@ class Runs:
             graph()
 
     def sample(self, turn: int, steady: float = 0.0) -> float:
-        """Milliseconds of a call, over one graph; with `steady`, over so many seconds without a pause.
+        """Milliseconds of a call, over one graph; with `steady`, over this number of seconds without a pause.
 
-        As much runs ahead of it untimed; on a CPU only with `steady`.
+        As much runs before it untimed; on a CPU only with `steady`.
         """
         count = max(1, round(1e3 * steady / (self.milliseconds * self.length)))
         ahead = count if steady or self._engine.on_gpu else 0

@@ -73,7 +73,7 @@ def count_blocks(
 
 @dataclass(frozen=True)
 class Cluster:
-    """Blocks that run at once and reach each other's shared memory: so many neighbours along an axis of the grid.
+    """Blocks that run at once and reach each other's shared memory: a number of neighbours along an axis of the grid.
 
     `rank` is the coordinate that numbers them, the last one of its axis, which is of this `kind` (block.y).
     """

@@ -95,10 +95,10 @@ class Barrier:
     claims: tuple[Claim, ...]
     of_global: bool = False  # it orders accesses to global memory, too
     completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
-    wait: int | None = None  # first wait until no more than so many groups of asynchronous copies are on their way
+    wait: int | None = None  # first wait until no more than these groups of asynchronous copies are on their way
     fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
-    threads: int = 0  # so many of the first ones wait for each other; 0: all of the block
-    group: str = ""  # the coordinate that numbers groups of so many threads, each of which waits by itself
+    threads: int = 0  # how many of the first ones wait for each other; 0: all of the block
+    group: str = ""  # the coordinate that numbers groups of `threads` threads, each of which waits by itself
 
     @property
     def reason(self) -> str:
@@ -186,7 +186,7 @@ class Combine:
     `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral element.
     Every thread comes by. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
     one of equals; of linear steps they are the factors. With a `start`, a lane has what this and the values of the
-    lanes ahead of it come to, with `inclusive` its own, too.
+    lanes before it come to, with `inclusive` its own, too.
     """
 
     name: str
@@ -262,7 +262,7 @@ Holder = TypeVar("Holder", bound=For | If)
 
 
 def nodes(body: Iterable[Spmd]) -> list[Spmd]:
-    """Every node of a program in its order, loops, tests and functions ahead of what is in them."""
+    """Every node of a program in its order, loops, tests and functions before what is in them."""
     found: list[Spmd] = []
     for node in body:
         found.append(node)
@@ -306,7 +306,7 @@ class Launch:
         sizes: the sizes that end the list, in the kernel's order; between the two stand the `scalars`.
         grid: blocks along x, y and z, products of what is affine in sizes.
         block: threads along x, y and z.
-        left_out: so many of the last ones are not launched; the others are launched along x alone.
+        left_out: how many of the last ones are not launched; the others are launched along x alone.
         shared_bytes: of all shared buffers of a block.
         body: what each thread does.
         requires: facts on sizes under which the vector accesses are aligned; checked at launch.
@@ -390,7 +390,7 @@ class Launch:
 
     @property
     def resident(self) -> int:
-        """So many blocks at least are to fit on a multiprocessor at a time."""
+        """The least number of blocks that are to fit on a multiprocessor at a time."""
         return max((loop.resident for loop in loops(self.distributed)), default=1)
 
     @property

@@ -35,7 +35,7 @@ class Budgets:
 def choose_budgets(loop: Loop, consuming: int, row: int, resident: int) -> Budgets:
     """The budgets of the block of `loop`, whose producer has a `row` of threads behind the consumers.
 
-    Raises LimitError where the threads are no warpgroups, or there are not so many registers.
+    Raises LimitError where the threads are no warpgroups, or there are too few registers.
     """
     if consuming % WARPGROUP or row % WARPGROUP:
         message = f"'{loop.name}' gives registers to {consuming} consumers in rows of {row}, which are no warpgroups"

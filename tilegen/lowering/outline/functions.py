@@ -158,7 +158,7 @@ def _count_lines(body: tuple[Spmd, ...]) -> int:
 class _Outline:
     """A function, its calls by their paths, and the path of the node that it is to stand before.
 
-    `space` is the memory that it writes. A call is made in place of so many nodes as `count`.
+    `space` is the memory that it writes. A call is made in place of `count` nodes.
     """
 
     purpose: Purpose

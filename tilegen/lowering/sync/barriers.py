@@ -83,7 +83,7 @@ def _plan_body(
     # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
     for conflict in sorted((c for c in here if not c.is_carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
-        # What waits ahead of a loop, and not in it, may be apart from it alone.
+        # What waits before a loop, and not in it, may be apart from it alone.
         latest = (path, last) if first < last else ((*path, last), conflict.after[depth + 1])
         _guard(body, path, conflict, latest, range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access, or before
@@ -164,7 +164,7 @@ def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tu
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None
     if len(conflict.before) == len(path):
-        return _certain_in(node, path, plan)  # it waits ahead of the loop
+        return _certain_in(node, path, plan)  # it waits before the loop
     place = conflict.before[len(path)]
     if found := plan.find_chosen(path, range(place + 1, len(node.body) + 1)):
         return found

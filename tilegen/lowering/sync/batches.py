@@ -8,7 +8,7 @@
 
 Between the two stand such instructions alone, so that their order is all that they depend on: none has a factor in
 registers that another one computes. So nobody writes such a factor while it is read. They read shared memory by a way
-of their own: what threads have written reaches it by a fence, ahead of the barrier.
+of their own: what threads have written reaches it by a fence, before the barrier.
 """
 
 from __future__ import annotations

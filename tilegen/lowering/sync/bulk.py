@@ -1,7 +1,7 @@
 """Bulk copies: which nests one thread starts together, which barrier they complete, and where all threads wait for it.
 
     for ko < n                            if (tid == 0)
-      As[(ko + 2)%3, ..] = A[..]  bulk      filled[(ko + 2)%3]: so many bytes of As and Bs, phase (ko + 2)/3
+      As[(ko + 2)%3, ..] = A[..]  bulk      filled[(ko + 2)%3]: the bytes of As and Bs, phase (ko + 2)/3
       Bs[(ko + 2)%3, ..] = B[..]  bulk    wait for phase ko/3 of filled[ko%3]
       use As[ko%3, ..], Bs[ko%3, ..]      use As[ko%3][..], Bs[ko%3][..]
 

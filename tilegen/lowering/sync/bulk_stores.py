@@ -9,7 +9,7 @@
                                        if (tid == 0): wait until its stores have read
 
 The barriers are those that threads need who read and write: a store reads as thread 0 does, and goes on reading. So
-that thread waits for it ahead of a barrier which comes before the next write, and at the end of the launch.
+that thread waits for it before a barrier which comes before the next write, and at the end of the launch.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def add_store_waits(
     barriers: Mapping[Slot, Barrier],
     is_implied: IsImplied,
 ) -> None:
-    """Adds the waits for the stores of the launch `node`: ahead of a barrier on the way to whoever overwrites what they
+    """Adds the waits for the stores of the launch `node`: before a barrier on the way to whoever overwrites what they
     read, as late as can be, and at the end of what a block does."""
     chosen: dict[Slot, list[str]] = {}
     over: list[Path] = []  # stores that are waited for at once
@@ -111,7 +111,7 @@ def add_store_waits(
 def _ahead_of_certain(
     node: Node, conflict: Conflict, barriers: Mapping[Slot, Barrier], is_implied: IsImplied
 ) -> Slot | None:
-    """The last place between the two accesses of a conflict, in the body that both are in, ahead of a loop in which
+    """The last place between the two accesses of a conflict, in the body that both are in, before a loop in which
     there is certain to be a barrier."""
     path, depth = conflict.before[: conflict.depth], conflict.depth
     body = body_at(node, path)

@@ -1,4 +1,4 @@
-"""Dependent launches: a launch begins while the one before it runs, and waits for it ahead of all global memory.
+"""Dependent launches: a launch begins while the one before it runs, and waits for it before all global memory.
 
 let_next_launch_begin();        // all blocks do so: the next launch can have what room there is
 start barriers; ...             // of this block alone
@@ -16,7 +16,7 @@ from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarr
 
 
 def with_launch_waits(launch: Launch) -> Launch:
-    """`launch` as one that begins early: ahead of its wait stands set-up, which no launch before takes part in."""
+    """`launch` as one that begins early: before its wait stands set-up, which no launch before takes part in."""
     ahead = tuple(takewhile(_is_set_up, launch.body))
     body = (Arrive(LAUNCHES), *ahead, Await(LAUNCHES), *launch.body[len(ahead) :])
     return replace(launch, body=body, dependent=True)

@@ -124,7 +124,7 @@ def _read_before_wait(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path
         filled = names.index(f"{pipe.loop}.fill")
         first = any(p == path and filled < slot <= place for p, slot in waits)
         if isinstance(child, Loop) and child.name == pipe.loop:
-            # A wait in the same iteration; or in the one before and, for the first, ahead of the loop.
+            # A wait in the same iteration; or in the one before and, for the first, before the loop.
             mine = [slot for p, slot in waits if p == (*path, place)]
             early = [c for n, c in enumerate(child.body) if not (mine and first) and not any(s <= n for s in mine)]
             found |= _buffers_read(tuple(early), pipe)

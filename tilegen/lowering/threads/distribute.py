@@ -19,7 +19,7 @@ from tilegen.lowering.launch.register_budgets import Budgets, choose_budgets
 
 T = TypeVar("T")
 
-GROUPS = 2  # so many take turns
+GROUPS = 2  # how many take turns
 
 
 @dataclass(frozen=True)

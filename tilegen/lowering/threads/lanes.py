@@ -53,7 +53,7 @@ class Lanes:
         return self._add_tests(exchange, stmt.guard), update
 
     def running(self, around: tuple[Loop, ...], body: tuple[Node, ...]) -> list[tuple[list[Combine], Node]]:
-        """Each node of `body` with the exchanges ahead of it that give what it reads while lanes combine that."""
+        """Each node of `body` with the exchanges before it that give what it reads while lanes combine that."""
         found: list[tuple[list[Combine], Node]] = [([], node) for node in body]
         if not around or around[-1].kind != "thread.x":
             return found
@@ -69,7 +69,7 @@ class Lanes:
         return found
 
     def _exchange_in_order(self, stmt: Stmt, lane: Loop, word: str) -> Combine:
-        """What each lane has of the target of `stmt` right ahead of its own update, or up to it."""
+        """What each lane has of the target of `stmt` right before its own update, or up to it."""
         assert stmt.reduce
         result, dtype = self._result(stmt.target, word), self.tree.buffer(stmt.target.buffer).dtype
         start, inclusive = Load(stmt.target.buffer, stmt.target.index, dtype), word == "upto"

@@ -14,7 +14,7 @@ _buffer = attrgetter("buffer")
 
 
 def declare(body: tuple[Spmd, ...], buffer: str, outer: frozenset[str], dims: int) -> tuple[Spmd, ...]:
-    """`body` with a declaration of `buffer` ahead of its first use.
+    """`body` with a declaration of `buffer` before its first use.
 
     It moves into a test whose inside has all uses, and into a loop of `outer`: the loops that begin a
     new life of the buffer with each iteration. A scalar whose first use is an assignment starts with it.

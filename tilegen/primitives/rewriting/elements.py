@@ -104,7 +104,7 @@ def _solve_factors(places: Point, wanted: Affine, inner: frozenset[str]) -> tupl
                 left = {a: f for a in left | step if (f := left.get(a, 0) * by - times * step.get(a, 0))}
         atoms = [a for a in left if not isinstance(a, int)]
         steps += [(atoms[0], left)] if atoms and d < len(places) else []
-    # So many times `wanted`, and what has been taken from it.
+    # How many times `wanted`, and what has been taken from it.
     times, taken = left[len(places)], [-left.get(d, 0) for d in range(len(places))]
     if atoms or any(f % times for f in taken):
         return None
