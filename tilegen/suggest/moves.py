@@ -37,6 +37,15 @@ def fuse_rows(draft: Draft, nests: Nests, rows: Sequence[Axis]) -> tuple[Draft, 
     return draft, names
 
 
+def shared_copy(draft: Draft, tensor: str) -> tuple[str, str]:
+    """The name of the next copy of a tensor in shared memory, and what a step says where it is not the usual one."""
+    usual = f"{tensor}.shared"
+    if all(b.name != usual for b in draft.tree.buffers):
+        return usual, ""
+    name = draft.fresh(usual)
+    return name, f" -> {name}"
+
+
 def keep(draft: Draft, buffer: str, at: str, vector: int = 1) -> Draft:
     """A buffer in registers during an iteration of `at`, if that is accepted."""
     moved = f", vector={vector}" if vector > 1 else ""

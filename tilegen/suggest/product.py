@@ -13,8 +13,9 @@ from math import prod
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Cast, Expr, Load, Op
 from tilegen.lab.predict.machine import Machine
+from tilegen.primitives.rewriting.layout import dimension_words
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_results
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_results, shared_copy
 from tilegen.suggest.nests import Axis, Nests, storage_order
 
 SHORT = 8  # terms of a sum for which no tiles are worth their while
@@ -56,7 +57,7 @@ def form_of(nests: Nests) -> Form | None:
         if not rows or not terms:
             return None
         row = max(rows, key=lambda axis: axis.extent)
-        term = max(terms, key=lambda axis: axis.extent)
+        term = max(reversed(terms), key=lambda axis: axis.extent)
         if not _is_plain(left, row, term) or not _is_plain(right, column, term):
             return None
         others = tuple(axis for axis in storage_order(nests, kept) if axis not in (row, column))
@@ -175,9 +176,10 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
     draft = draft.say(
         "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
     )
-    draft = _share(nests, draft, form.left, form.row, form.term, ko)
-    draft = _share(nests, draft, form.right, form.column, form.term, ko)
-    draft = draft.steps(f"cache_operands({form.left.buffer}.shared, {form.right.buffer}.shared, {ki})")
+    left, right = used_by(form, vi, vj)
+    draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}")
+    draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}")
+    draft = draft.steps(f"cache_operands({a}, {b}, {ki})")
     draft = draft.steps(f"walk_columns({ci}, {vi}, {cj}, {vj})")
     draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
@@ -185,16 +187,41 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
     return draft.first(*whole, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
 
 
-def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str) -> Draft:
-    """A tile of an operand in shared memory, with `axis` along its rows."""
+def share_operands(
+    draft: Draft, form: Form, at: str, used: tuple[str, str], right: str = ""
+) -> tuple[Draft, tuple[str, str]]:
+    """Tiles of both operands in shared memory, by 16 bytes of 16-bit elements, and their names.
+
+    Args:
+        used: a loop of rows and one of columns: what tells the copies apart where both operands are of one tensor.
+        right: what else is said of the copy of the right one.
+    """
+    names = []
+    for load, using, more in zip((form.left, form.right), used_by(form, *used), ("", right), strict=True):
+        name, told = shared_copy(draft, load.buffer)
+        draft = draft.steps(f"cache_shared({load.buffer}, at={at}{using}, vector=8{more}){told}")
+        names.append(name)
+    return draft, (names[0], names[1])
+
+
+def used_by(form: Form, row: str, column: str) -> tuple[str, str]:
+    """What says of a copy of either operand which loops use it, where both are of one tensor."""
+    return (f", using=[{row}]", f", using=[{column}]") if form.left.buffer == form.right.buffer else ("", "")
+
+
+def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str) -> tuple[Draft, str]:
+    """A tile of an operand in shared memory, with `axis` along its rows; and its name."""
     order = nests.tensor(load.buffer).order
     fastest = load.index[order[-1]].names()
+    name, told = shared_copy(draft, load.buffer)
+    copy = f"cache_shared({load.buffer}, at={at}"
     if fastest & {*axis.names}:
-        return draft.first(
-            [f"cache_shared({load.buffer}, at={at}, vector=4)"], [f"cache_shared({load.buffer}, at={at})"]
-        )
+        return draft.first([f"{copy}, vector=4){told}"], [f"{copy}){told}"]), name
     if fastest & {*term.names}:
-        layout = f"layout=[{term.word}, {axis.word}]"
-        draft = draft.steps(f"cache_shared({load.buffer}, at={at}, {layout})")
-        return draft.maybe(f"pad({load.buffer}.shared, 4)")
-    return draft.steps(f"cache_shared({load.buffer}, at={at})")
+        words = dimension_words(draft.tree, draft.tree.buffer(load.buffer))
+        moved = [
+            w for each in (term, axis) for w, i in zip(words, load.index, strict=True) if i.names() & {*each.names}
+        ]
+        draft = draft.steps(f"{copy}, layout=[{', '.join(moved)}]){told}")
+        return draft.maybe(f"pad({name}, 4)"), name
+    return draft.steps(f"{copy}){told}"), name

@@ -10,7 +10,7 @@ from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows
 from tilegen.suggest.nests import Nests
-from tilegen.suggest.product import Form, form_of, is_product
+from tilegen.suggest.product import Form, form_of, is_product, share_operands
 from tilegen.suggest.warpgroups import by_warpgroups, keep_fragments
 
 TYPES = ("f16", "bf16")
@@ -19,7 +19,7 @@ TYPES = ("f16", "bf16")
 def is_short_product(nests: Nests) -> bool:
     """True of a product of two operands of one of these types, and nothing about how its sums are kept."""
     form = form_of(nests) if is_product(nests) else None
-    return form is not None and form.left.dtype == form.right.dtype in TYPES and form.left.buffer != form.right.buffer
+    return form is not None and form.left.dtype == form.right.dtype in TYPES
 
 
 def short_product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
@@ -75,13 +75,11 @@ def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
 def _operands(draft: Draft, form: Form, outer: str, at: str, loops: tuple[str, str, str, str]) -> Draft:
     """Tiles of both operands in shared memory, their fragments in registers, and the instructions for them."""
     (row, pair, column, term), kind = loops, form.left.dtype
-    a, b = (f"{load.buffer}.shared" for load in (form.left, form.right))
     draft = draft.say(
         "Tiles of both operands in shared memory, 16 bytes at a time; their rows change places against conflicts."
     )
+    draft, (a, b) = share_operands(draft, form, outer, (row, column))
     draft = draft.steps(
-        f"cache_shared({form.left.buffer}, at={outer}, vector=8)",
-        f"cache_shared({form.right.buffer}, at={outer}, vector=8)",
         f"swizzle({a}, 8)",
         f"swizzle({b}, 8)",
         f"cache_register({a}, at={at})",

@@ -9,7 +9,7 @@ from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, keep_results
 from tilegen.suggest.nests import Nests
-from tilegen.suggest.product import Form
+from tilegen.suggest.product import Form, share_operands
 
 # Rows and columns of a block's results, the tiles of operands that shared memory has room for, blocks that share an SM.
 TILES = ((128, 256, 4, 1), (128, 128, 3, 2), (64, 128, 4, 2), (64, 64, 6, 2))
@@ -62,7 +62,7 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     draft = bind_blocks(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.y)")
     draft, stored = _keep_results(nests, draft, (bj, wi, i64, tj), j)
     turned = bool(along[1] & {*form.column.names})
-    draft = _operands(draft, form, ko, turned)
+    draft = _operands(draft, form, ko, turned, (i64, tj))
     draft = draft.steps(
         f"tensorize({i64}, {tj}, {kk}, by=wgmma_m64n{{{tn}}}k16_{'trans_' if turned else ''}{kind})",
         *stored,
@@ -73,17 +73,15 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     return draft.maybe(f"resident({bj}, {resident})") if resident > 1 else draft
 
 
-def _operands(draft: Draft, form: Form, at: str, turned: bool) -> Draft:
+def _operands(draft: Draft, form: Form, at: str, turned: bool, used: tuple[str, str]) -> Draft:
     """Tiles of both operands in shared memory; the right one in panels where it is stored along the columns."""
-    tiles = [f"{load.buffer}.shared" for load in (form.left, form.right)]
     draft = draft.say(
         "Tiles of both operands lie in shared memory as the instruction reads them; TMA fetches each as a whole."
     )
+    draft, names = share_operands(draft, form, at, used, ", panel=64" if turned else "")
     return draft.steps(
-        f"cache_shared({form.left.buffer}, at={at}, vector=8)",
-        f"cache_shared({form.right.buffer}, at={at}, vector=8{', panel=64' if turned else ''})",
-        *(f"swizzle({name}, 8)" for name in tiles),
-        *(f"bulk({name})" for name in tiles),
+        *(f"swizzle({name}, 8)" for name in names),
+        *(f"bulk({name})" for name in names),
     )
 
 

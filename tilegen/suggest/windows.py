@@ -15,7 +15,7 @@ from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.walk import loads
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside
+from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, shared_copy
 from tilegen.suggest.nests import Axis, Nests, storage_order
 from tilegen.suggest.product import follows_first
 from tilegen.suggest.window_tiles import WRITTEN_OUT, Problem, Side, Tile, tile_for
@@ -292,12 +292,12 @@ def _share(draft: Draft, form: Form, weights: str, at: str, tap: str, *, apart: 
     """
     image = form.image.buffer
     draft = draft.say("Weights, and what the block reads of the image with its border, lie in shared memory.")
-    for name in (weights, image):
-        draft = draft.first([f"cache_shared({name}, at={at}, vector=4)"], [f"cache_shared({name}, at={at})"])
-    draft = draft.maybe(f"pad({weights}.shared, 4)") if apart else draft
-    draft = draft.first(
-        [f"cache_register({weights}.shared, at={tap}, vector=4)"], [f"cache_register({weights}.shared, at={tap})"]
-    )
-    draft = draft.maybe(f"cache_register({image}.shared, at={tap})")
+    (w, of_w), (x, of_x) = (shared_copy(draft, name) for name in (weights, image))
+    for name, told in ((weights, of_w), (image, of_x)):
+        copy = f"cache_shared({name}, at={at}"
+        draft = draft.first([f"{copy}, vector=4){told}"], [f"{copy}){told}"])
+    draft = draft.maybe(f"pad({w}, 4)") if apart else draft
+    draft = draft.first([f"cache_register({w}, at={tap}, vector=4)"], [f"cache_register({w}, at={tap})"])
+    draft = draft.maybe(f"cache_register({x}, at={tap})")
     ahead = "The next channels are copied while these are multiplied."
     return draft.maybe(f"pipeline({at}, 2)", why=ahead) if form.channels else draft
