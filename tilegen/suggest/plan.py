@@ -25,6 +25,7 @@ from tilegen.suggest.product import is_product, product
 from tilegen.suggest.recurrence import is_recurrence, recurrence
 from tilegen.suggest.rows import by_rows, is_by_rows
 from tilegen.suggest.running import is_running, running
+from tilegen.suggest.scattered import is_scattered, is_unordered, scattered, unordered
 from tilegen.suggest.split import divide, is_divided
 from tilegen.suggest.tensor_cores import is_short_product, short_product
 from tilegen.suggest.turned import is_turned, turned
@@ -42,6 +43,8 @@ class Rule:
 RULES = (
     Rule(is_recurrence, recurrence),
     Rule(is_running, running),
+    Rule(is_scattered, scattered),
+    Rule(is_unordered, unordered),
     Rule(is_short_product, short_product),
     Rule(is_product, product),
     Rule(is_convolution, convolution),

@@ -50,7 +50,8 @@ def fast_axis(nests: Nests, rows: list[Axis]) -> Axis:
 
 def _threads(nests: Nests, draft: Draft, rows: list[Axis], names: list[str], width: int) -> Draft:
     if all(axis.fixed and axis.extent == 1 for axis in rows):
-        return _registers(nests, bind_blocks(draft.say("One thread is enough."), names), names[-1])
+        why = "A list in order: one thread goes along it." if nests.equations[0].hits else "One thread is enough."
+        return _registers(nests, bind_blocks(draft.say(why), names), names[-1])
     *slow, fast = names
     word, extent = rows[-1].word, -(-rows[-1].extent // width)
     terms = [prod(r.extent.evaluate(nests.sizes) for r in nests.equations[n].reduced) for n in nests.reductions]

@@ -1,0 +1,63 @@
+"""Suggestions for kernels that are none of examples/operators: read, proved, right."""
+
+import pytest
+
+from tilegen import api
+from tilegen.backends.devices.devices import engine, program
+from tilegen.lab.checks.check import cases, check
+from tilegen.lab.checks.sizes import GPU_LIMITS, INTERPRETER_LIMITS, power_sizes, sizes_to_check
+from tilegen.lab.predict.machine import stock_machine
+from tilegen.suggest import suggest
+
+KERNELS = {
+    # A tensor that both factors are of, and one that two products read, under other letters.
+    "twice": """kernel twice(A: f32[M, K], V: f32[N, K]) -> C: f32[M, M], D: f32[M, N]:
+    C[i, j] = sum[k](A[i, k] * A[j, k])
+    D[a, b] = sum[c](A[a, c] * V[b, c])
+""",
+    "distances": """kernel distances(A: f16[B, M, K]) -> C: f32[B, M, M]:
+    C[b, i, j] = sum[k](f32(A[b, i, k]) * f32(A[b, j, k]))
+""",
+    # A sum over two axes of one length: the one along memory is cut.
+    "gram": """kernel gram(X: f32[B, C, H, W]) -> G: f32[B, C, C]:
+    G[b, c, d] = sum[y, x](X[b, c, y, x] * X[b, d, y, x])
+""",
+    "histogram": """kernel counts(x: i32[N]) -> h: i32[64]:
+    h[b] = sum[i](1 if x[i] == b else 0)
+""",
+    "table": """kernel table(ids: i32[L], G: f32[L, D]) -> dW: f32[V, D]:
+    dW[v, d] = sum[l](G[l, d] if ids[l] == v else 0)
+""",
+    "hits": """kernel hits(X: f32[H, W], least: f32) -> at: i32[P, 2], n: i32[1]:
+    at[n[o]] = unordered_list[y, x]((y, x) if X[y, x] > least)
+""",
+    "in_order": """kernel in_order(X: f32[N]) -> at: i32[P], n: i32[1]:
+    at[n[o]] = list[i](i if X[i] > 0)
+""",
+}
+
+
+def suggestion(name):
+    kernel = api.from_text(KERNELS[name]).kernel().ir
+    return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
+
+
+def test_suggestions_are_read(golden):
+    golden("\n".join(map(suggestion, KERNELS)), "suggest/others.tg")
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("name", KERNELS)
+def test_suggestions_compute_the_kernel(name):
+    scheduled = api.from_text(KERNELS[name] + suggestion(name), cache=False).kernel().schedule("suggested")
+    assert scheduled.prove().verdict == "proved"
+    tried = cases(scheduled.kernel, sizes_to_check([scheduled.tree], {}, INTERPRETER_LIMITS))
+    check(program(scheduled.tree, engine("cpu")), tried)
+
+
+def test_long_sums_over_an_axis_apart_from_memory_have_parts():
+    kernel = api.from_text("kernel k(X: f32[B, M, N]) -> Y: f32[B, N]:\n    Y[b, j] = sum[i](X[b, i, j])\n").kernel().ir
+    texts = [suggest(kernel, {"B": 128, "M": rows, "N": 4095}, stock_machine("h100")) for rows in (4096, 1024)]
+    assert "i is long, and its terms are far apart" in texts[0]
+    assert "PART=512 in" in texts[0]
+    assert "PART" not in texts[1]
