@@ -22,6 +22,18 @@ KERNELS = {
     "gram": """kernel gram(X: f32[B, C, H, W]) -> G: f32[B, C, C]:
     G[b, c, d] = sum[y, x](X[b, c, y, x] * X[b, d, y, x])
 """,
+    # Two operands of which no products are summed.
+    "pairs": """kernel pairs(X: f32[M, D], C: f32[K, D]) -> Y: i64[M], q: f32[M, K]:
+    q[i, k] = sum[j]((X[i, j] - C[k, j])**2)
+    Y[i] = argmin[k](q[i, k])
+""",
+    "longest": """kernel longest(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
+    C[i, j] = max[k](f32(A[i, k]) + f32(B[k, j]))
+""",
+    # Neighbours in memory are of different rows.
+    "along": """kernel along(X: f32[B, T, D]) -> Y: f32[B, T, D]:
+    Y[b, t, d] = sum[u <= t](X[b, u, d])
+""",
     "histogram": """kernel counts(x: i32[N]) -> h: i32[64]:
     h[b] = sum[i](1 if x[i] == b else 0)
 """,

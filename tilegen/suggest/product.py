@@ -1,4 +1,4 @@
-"""Sums of products in which each operand serves many results: matrix products of all forms, with what follows them.
+"""Reductions of two operands, each of which serves many results: matrix products of all forms, distances, and the like.
 
 A block computes a tile of results, and both operands pass through shared memory in tiles along the sum.
 """
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.errors import TilegenError
-from tilegen.ir.nodes import Cast, Expr, Load, Op
+from tilegen.ir.nodes import Equation, Gather, Load
+from tilegen.ir.walk import walk
 from tilegen.lab.predict.machine import Machine
 from tilegen.primitives.rewriting.layout import dimension_words
 from tilegen.suggest.draft import Draft
@@ -41,9 +42,9 @@ class Form:
 def form_of(nests: Nests) -> Form | None:
     """The product that the first equation is, if the others keep its axes; None for anything else."""
     first = nests.equations[0]
-    if first.reduce != "sum" or not follows_first(nests):
+    if first.reduce not in ("sum", "max", "min", "prod") or not follows_first(nests):
         return None
-    factors = _factors(first.value)
+    factors = _factors(first)
     kept = nests.rows
     if factors is None:
         return None
@@ -72,18 +73,10 @@ def follows_first(nests: Nests) -> bool:
     return plain and len(nests.rows) == len(first.loops) and len(nests.columns) == len(first.reduced)
 
 
-def _factors(value: Expr) -> tuple[Load, Load] | None:
-    """The two loads of a product, without casts."""
-    while isinstance(value, Cast):
-        value = value.arg
-    if not isinstance(value, Op) or value.name != "*":
-        return None
-    found = []
-    for side in value.args:
-        while isinstance(side, Cast):
-            side = side.arg
-        found.append(side)
-    left, right = found
+def _factors(equation: Equation) -> tuple[Load, Load] | None:
+    """The two elements of which a term is made, as by a product or by the square of their difference."""
+    found = dict.fromkeys(part for part in walk(equation.value) if isinstance(part, Load | Gather))
+    left, right = [*found] if len(found) == 2 else (None, None)
     return (left, right) if isinstance(left, Load) and isinstance(right, Load) else None
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from math import prod
 
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Range
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, keep
-from tilegen.suggest.nests import Nests
+from tilegen.suggest.nests import Nests, storage_order
 
 OWN = 4  # neighbours that a lane has
+ROWS = 512  # for a multiprocessor, so that its threads hide how long each waits
 
 
 def is_running(nests: Nests) -> bool:
@@ -30,23 +32,35 @@ def _along(nests: Nests) -> Range | None:
 
 
 def running(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """A warp a row, or a thread a row where lanes cannot take its tiles."""
-    with suppress(TilegenError):
-        yield _by_lanes(nests, draft)
-        return
-    yield _by_threads(nests, draft)
+    """A warp a row; or a thread where neighbours in memory are of different rows, or lanes cannot take its tiles."""
+    along = _along(nests)
+    assert along
+    side_by_side = nests.fastest(nests.main[0]) in (along.name, nests.equations[0].reduced[0].name)
+    many = prod(axis.extent for axis in nests.rows if along.name not in axis.names) >= ROWS * machine.sms
+    for way in (_by_threads, _by_lanes) if many and not side_by_side else (_by_lanes, _by_threads):
+        with suppress(TilegenError):
+            yield way(nests, draft)
+            return
 
 
 def _by_threads(nests: Nests, draft: Draft) -> Draft:
     """One register goes along a row."""
     (equation,), along = nests.equations, _along(nests)
-    rows = [r.name for r in equation.loops if r is not along]
+    assert along
+    rows = [axis.names[0] for axis in storage_order(nests, nests.rows) if along.name not in axis.names]
     run, block, thread = (draft.fresh(name) for name in ("run", f"b{rows[-1]}", f"t{rows[-1]}"))
     draft, size = draft.number("T", 64, (32, 64, 128))
     draft = draft.say("A thread goes along a row, and keeps what it has so far in a register.")
-    draft = draft.steps(f"scan({equation.target}) -> {run}", f"tile({rows[-1]}, {size}) -> {block}, {thread}")
+    draft = draft.steps(
+        f"scan({equation.target}) -> {run}",
+        f"tile({rows[-1]}, {size}) -> {block}, {thread}",
+        f"order({', '.join([*rows[:-1], block, thread])}, ...)",
+    )
     draft = bind_blocks(draft, [*rows[:-1], block])
-    return draft.steps(f"bind({thread}, thread.x)", f"cache_register({run}, at={thread})")
+    draft = draft.steps(f"bind({thread}, thread.x)", f"cache_register({run}, at={thread})")
+    outer, own = draft.fresh(f"{along.index}o"), draft.fresh(f"{along.index}i")
+    why = "Eight terms at a time: that many loads are on their way at once."
+    return draft.maybe(f"tile({along.name}, 8) -> {outer}, {own}", f"unroll({own})", why=why)
 
 
 def _by_lanes(nests: Nests, draft: Draft) -> Draft:
