@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.meaning.numpy_references import CASES, Case, Inputs, Sizes
+from tests.support.stored import rising
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, reference, run
@@ -45,6 +46,7 @@ def inputs_of(kernel: Kernel, case: Case, sizes: Sizes) -> Inputs:
             arrays[memory_of(tensor.name)] = from_values(values, tensor.dtype)
         else:
             arrays[memory_of(tensor.name)] = random.integers(-100, 100, shape).astype(NUMPY[tensor.dtype])
+    arrays = rising(kernel, sizes, arrays)
     return arrays | {s.name: NUMPY[s.dtype].type(random.standard_normal()) for s in kernel.scalars}
 
 

@@ -1,11 +1,12 @@
 """The elements of a kernel, one by one.
 
-The ranges. `k in a..b` is exactly a, ..., b - 1, and `k < 3` in a reduction's brackets exactly 0, 1, 2, or what other
-comparisons in the brackets say of where it begins. Otherwise an index runs over the dimension in which it stands
-alone: on the left side, or else in the first read without a fallback. An index that stands alone in none has the
-values that comparisons allow, from 0 on if none of them says where it begins; and if none says where it ends, it runs
-over the dimension of the first read with a fallback in which it stands alone. All comparisons restrict that: those in
-the brackets, or of a reduced index, leave out terms, and the others elements.
+The ranges. `k in a..b` is exactly a, ..., b - 1, of which data leave only what is in the dimension of k, and `k < 3` in
+a reduction's brackets exactly 0, 1, 2, or what other comparisons in the brackets say of where it begins. Otherwise an
+index runs over the dimension in which it stands alone: on the left side, or else in the first read without a fallback.
+An index that stands alone in none has the values that comparisons allow, from 0 on if none of them says where it
+begins; and if none says where it ends, it runs over the dimension of the first read with a fallback in which it stands
+alone. All comparisons restrict that: those in the brackets, or of a reduced index, leave out terms, and the others
+elements.
 """
 
 from __future__ import annotations
@@ -184,7 +185,12 @@ class Run:
         """(the words that its range depends on, a function from their values to its own); None without a range."""
         if bounds := equation.within.get(word):
             low, high = bounds
-            return {*names(low), *names(high)}, lambda env: range(self.index(low, env), self.index(high, env))
+            inside = (
+                self._alone(equation, word) if {*names(low), *names(high)} & self.shapes.keys() else [range(-FAR, FAR)]
+            )
+            return {*names(low), *names(high)}, lambda env: range(
+                max(inside[0].start, self.index(low, env)), min(inside[0].stop, self.index(high, env))
+            )
         inside = [(fact, needs) for fact, needs in facts if fact in equation.brackets]
         if any(needs == {word} and self._grows(fact, word, needs) < 0 for fact, needs in inside):
             return set(), partial(self._free, word, inside)
@@ -194,6 +200,15 @@ class Run:
                 if isinstance(item, ast.Name) and item.id == word and (sure or not ends):
                     return set(), partial(self._dimension, extent)
         return None
+
+    def _alone(self, equation, word):
+        """The dimensions in which a word stands alone: data that tell its range leave out what is in none."""
+        return [
+            range(extent)
+            for name, index, _ in places(equation)
+            for item, extent in zip(index, self.shapes[name], strict=True)
+            if isinstance(item, ast.Name) and item.id == word
+        ]
 
     def _dimension(self, extent, env):
         return range(extent)
