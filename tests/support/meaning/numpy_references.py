@@ -189,10 +189,14 @@ def sparse_product(i: Inputs) -> dict[str, Any]:
     return {"Y": _rows(i, i["value"][:, None] * _rows_at(i["X"], i["column"]))}
 
 
+def block_product(i: Inputs) -> dict[str, Any]:
+    return {"Y": _rows(i, np.einsum("erc,ecf->erf", i["value"], _rows_at(i["X"], i["column"])))}
+
+
 def _rows_at(table: Any, places: Any) -> Any:
     """These rows of a table, zeros where it has none."""
     inside = (places >= 0) & (places < len(table))
-    return np.where(inside[:, None], table[np.where(inside, places, 0)], 0.0)
+    return table[np.where(inside, places, 0)] * inside.reshape(-1, *(1,) * (table.ndim - 1))
 
 
 def nbody(i: Inputs) -> dict[str, Any]:
@@ -418,6 +422,7 @@ CASES = [
     Case("schedules/sparse", "segment_sums", sizes("M N", (5, 11), (1, 1), (7, 2)), lambda i: {"y": _rows(i, i["x"])}),
     Case("schedules/sparse", "embedding_bag", sizes("K D N B", (4, 3, 11, 5), (1, 1, 1, 1)), bags),
     Case("schedules/sparse", "csr", sizes("N M K F", (11, 5, 4, 3), (1, 1, 1, 1)), sparse_product),
+    Case("schedules/sparse", "csr_blocks", sizes("N M K F", (5, 3, 4, 2), (1, 1, 1, 1)), block_product),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
     Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     *(Case(f"schedules/{name}", name, VECTOR, histogram, attributes={"B": 60}) for name in HISTOGRAMS),
