@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.meaning.lists import compaction, keypoints
+from tests.support.meaning.sparse import bags, block_product, rows, sparse_product
 
 Inputs = dict[str, Any]
 Sizes = dict[str, int]
@@ -174,29 +175,6 @@ def row_argmax(i: Inputs) -> dict[str, Any]:
 
 def histogram(i: Inputs) -> dict[str, Any]:
     return {"h": [np.sum(i["x"] == b) for b in range(60)]}
-
-
-def _rows(i: Inputs, terms: Any) -> Any:
-    """The sums of `terms` from each start to the next one."""
-    return np.array([terms[a:b].sum(axis=0) for a, b in zip(i["start"][:-1], i["start"][1:], strict=True)])
-
-
-def bags(i: Inputs) -> dict[str, Any]:
-    return {"Y": _rows(i, _rows_at(i["E"], i["token"]))}
-
-
-def sparse_product(i: Inputs) -> dict[str, Any]:
-    return {"Y": _rows(i, i["value"][:, None] * _rows_at(i["X"], i["column"]))}
-
-
-def block_product(i: Inputs) -> dict[str, Any]:
-    return {"Y": _rows(i, np.einsum("erc,ecf->erf", i["value"], _rows_at(i["X"], i["column"])))}
-
-
-def _rows_at(table: Any, places: Any) -> Any:
-    """These rows of a table, zeros where it has none."""
-    inside = (places >= 0) & (places < len(table))
-    return table[np.where(inside, places, 0)] * inside.reshape(-1, *(1,) * (table.ndim - 1))
 
 
 def nbody(i: Inputs) -> dict[str, Any]:
@@ -419,7 +397,7 @@ CASES = [
     Case("schedules/rows", "argmax_rows", MN, row_argmax),
     Case("schedules/scan", "scan", MN, lambda i: {"y": i["X"].cumsum(axis=1)}),
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
-    Case("schedules/sparse", "segment_sums", sizes("M N", (5, 11), (1, 1), (7, 2)), lambda i: {"y": _rows(i, i["x"])}),
+    Case("schedules/sparse", "segment_sums", sizes("M N", (5, 11), (1, 1), (7, 2)), lambda i: {"y": rows(i, i["x"])}),
     Case("schedules/sparse", "embedding_bag", sizes("K D N B", (4, 3, 11, 5), (1, 1, 1, 1)), bags),
     Case("schedules/sparse", "csr", sizes("N M K F", (11, 5, 4, 3), (1, 1, 1, 1)), sparse_product),
     Case("schedules/sparse", "csr_blocks", sizes("N M K F", (5, 3, 4, 2), (1, 1, 1, 1)), block_product),

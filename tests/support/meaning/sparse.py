@@ -1,0 +1,30 @@
+"""What the kernels over rows of different length compute, in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def rows(i: dict[str, Any], terms: Any) -> Any:
+    """The sums of `terms` from each start to the next one."""
+    return np.array([terms[a:b].sum(axis=0) for a, b in zip(i["start"][:-1], i["start"][1:], strict=True)])
+
+
+def bags(i: dict[str, Any]) -> dict[str, Any]:
+    return {"Y": rows(i, _rows_at(i["E"], i["token"]))}
+
+
+def sparse_product(i: dict[str, Any]) -> dict[str, Any]:
+    return {"Y": rows(i, i["value"][:, None] * _rows_at(i["X"], i["column"]))}
+
+
+def block_product(i: dict[str, Any]) -> dict[str, Any]:
+    return {"Y": rows(i, np.einsum("erc,ecf->erf", i["value"], _rows_at(i["X"], i["column"])))}
+
+
+def _rows_at(table: Any, places: Any) -> Any:
+    """These rows of a table, zeros where it has none."""
+    inside = (places >= 0) & (places < len(table))
+    return table[np.where(inside, places, 0)] * inside.reshape(-1, *(1,) * (table.ndim - 1))
