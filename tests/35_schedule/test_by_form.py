@@ -97,7 +97,7 @@ def _renamed(file, name, constants):
     words = {r.index for e in ir.equations for r in (*e.loops, *e.reduced)} | {name, *ir.sizes}
     words |= {t.name.split(".")[0] for t in ir.tensors} | {s.name for s in ir.scalars}
     text = re.sub(r"\n    beside .*(\n       .*)*", "", file.kernel_alone(name))
-    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda word: word[0] + "q" * (word[0] in words), text)
+    return re.sub(r"(?<!\w)(?<!(?<!\.)\.)[A-Za-z_]\w*", lambda word: word[0] + "q" * (word[0] in words), text)
 
 
 def test_steps_of_ones_own_are_in_the_names_of_the_kernel():

@@ -73,3 +73,9 @@ def test_long_sums_over_an_axis_apart_from_memory_have_parts():
     assert "i is long, and its terms are far apart" in texts[0]
     assert "PART=512 in" in texts[0]
     assert "PART" not in texts[1]
+
+
+def test_rows_whose_ends_data_tell_stay_whole():
+    for name in api.load("sparse").kernels:
+        kernel = api.load("sparse").kernel(name).ir
+        assert "PART" not in suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))

@@ -145,11 +145,14 @@ class Renaming:
         words = self.names.words.get(of, self.names.words[""])
         if word not in words and word in {*self.made, *self.local}:
             return self.own.get(word, word)
-        for old, new in sorted(words.items(), key=lambda pair: -len(pair[0])):
-            if found := re.fullmatch(rf"{old}([oi]*)(\d*)", word):
-                there = (f"{of}.{old}" in self.names.loops, f"{new_of}.{new}" in self.names.loops.values())
-                number = int(found[2] or 1) + (0 if found[1] else there[1] - there[0])
-                return f"{new}{found[1]}{number if number > 1 else ''}"
+        longest = sorted(words.items(), key=lambda pair: -len(pair[0]))
+        # In front of an index stands k for the loop over its terms that split_scan makes; but ki is a part of a loop k.
+        for before in ("", "k") if word not in ("ki", "ko") else ("",):
+            for old, new in longest:
+                if found := re.fullmatch(rf"{before}{old}([oi]*)(\d*)", word):
+                    there = (f"{of}.{old}" in self.names.loops, f"{new_of}.{new}" in self.names.loops.values())
+                    number = int(found[2] or 1) + (0 if found[1] or before else there[1] - there[0])
+                    return f"{before}{new}{found[1]}{number if number > 1 else ''}"
         return word
 
 

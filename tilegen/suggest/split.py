@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tilegen.ir.walk import loads
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import power_of_two
@@ -21,7 +22,9 @@ def is_divided(nests: Nests, machine: Machine) -> bool:
     """True of one reduction that has too few results for the machine, and enough terms for several parts."""
     (equation,) = nests.equations
     results, terms = prod(axis.extent for axis in nests.rows), prod(axis.extent for axis in nests.columns)
-    plain = bool(equation.reduce) and not equation.conditions and not is_scattered(nests)
+    told = {name for name, _ in nests.kernel.rising}  # by which data tell where the terms of a row are
+    ragged = any(load.buffer in told for load in loads(equation.value))
+    plain = bool(equation.reduce) and not equation.conditions and not is_scattered(nests) and not ragged
     few = 4 * results <= _wanted(nests, machine) and terms >= 16 * _least(nests)
     return plain and (few or _is_long(nests))
 
