@@ -41,7 +41,7 @@ from tilegen.lowering.launch.timelines import (
     is_await,
 )
 from tilegen.poly import Facts, Refused
-from tilegen.proof.kinds import COPIES, Kind, Special, kind_of
+from tilegen.proof.kinds import BULK_COPIES, Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.roles import Ring, share_of
 
@@ -263,7 +263,7 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_event(stmt: Stmt) -> bool:
     """True for what is said at a barrier, and of stores."""
-    return kind_of(stmt) not in ("", "asynchronous", "product", "bulk store", *COPIES)
+    return kind_of(stmt) not in ("", "asynchronous", "product", "bulk store", *BULK_COPIES)
 
 
 def is_wait(node: object) -> bool:

@@ -23,7 +23,7 @@ from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
+from tilegen.proof.kinds import BULK_COPIES, kind_of, leaves_of_kind
 from tilegen.proof.moments import (
     Moment,
     carried_ways_ahead,
@@ -84,7 +84,7 @@ def _check_complete(walls: CertainBarriers, store: Placed) -> None:
     (read,) = [u for u in store.leaf.uses if not u.writes]
     sentence = f"an element of '{read.buffer}' is stored in bulk, and no barrier with a fence stands behind its write"
     for other, write in _writes(walls.program, store):
-        if kind_of(other.leaf.stmt) in COPIES:
+        if kind_of(other.leaf.stmt) in BULK_COPIES:
             raise Refused(
                 f"'{read.buffer}' is filled by bulk copies and stored by them, and no thread waits in between"
             )

@@ -51,7 +51,7 @@ from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers, Meeting
-from tilegen.proof.kinds import COPIES, kind_of
+from tilegen.proof.kinds import BULK_COPIES, kind_of
 from tilegen.proof.knowledge import Knowledge, everybody_of
 from tilegen.proof.moments import (
     Moment,
@@ -99,7 +99,7 @@ def check_events(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
     protocol.check_memory(protocol.waits)
     for read in protocol.program.leaves:
         ring = rings.get(read.places[0])
-        if ring and kind_of(read.leaf.stmt) not in COPIES and not ring.buffers.isdisjoint(read.leaf.buffers):
+        if ring and kind_of(read.leaf.stmt) not in BULK_COPIES and not ring.buffers.isdisjoint(read.leaf.buffers):
             protocol.check_released(read, ring)
     for wait in protocol.waits:
         protocol.check_needed(wait)
@@ -288,7 +288,7 @@ class _Protocol(Knowledge):
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
             if its is None or other.places[0] != copy.places[0]:
                 continue
-            if kind_of(other.leaf.stmt) not in COPIES:
+            if kind_of(other.leaf.stmt) not in BULK_COPIES:
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
             before = Moment(other, "'")
             its_barrier, (its_slot, its_phase) = self._barrier_of(before)

@@ -29,7 +29,7 @@ Kind = Literal[
 ]
 
 
-COPIES: tuple[Kind, ...] = ("bulk copy", "bulk copy in a ring")
+BULK_COPIES: tuple[Kind, ...] = ("bulk copy", "bulk copy in a ring")
 
 
 @dataclass(frozen=True)

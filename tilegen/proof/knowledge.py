@@ -11,7 +11,7 @@ from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.rows import Rows, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.kinds import COPIES, leaves_of_kind
+from tilegen.proof.kinds import BULK_COPIES, leaves_of_kind
 from tilegen.proof.moments import RANK, Moment, rows_of_same_thread, ways_ahead
 from tilegen.proof.numbers import Event, Numbers, is_turn
 from tilegen.proof.roles import Ring
@@ -27,7 +27,7 @@ class Knowledge:
         self.releases, self.arrivals = leaves_of_kind(self.program, "release"), self.numbers.arrivals
         self.waits = leaves_of_kind(self.program, "wait")
         self.passes, self.takes = leaves_of_kind(self.program, "pass"), leaves_of_kind(self.program, "take")
-        self.copies = [p for kind in COPIES for p in leaves_of_kind(self.program, kind)]
+        self.copies = [p for kind in BULK_COPIES for p in leaves_of_kind(self.program, kind)]
         self.sent = [p for p in self.copies if p.leaf.along(RANK)[1:]]  # to other blocks, where they arrive, too
 
     def at_launch(self, events: Sequence[Placed], other: Placed) -> list[Placed]:

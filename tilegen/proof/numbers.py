@@ -22,7 +22,7 @@ from tilegen.poly.instances import Placed, Projection, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.kinds import COPIES, kind_of, leaves_of_kind
+from tilegen.proof.kinds import BULK_COPIES, kind_of, leaves_of_kind
 from tilegen.proof.moments import Moment, refuse_possible
 from tilegen.proof.roles import Ring
 
@@ -64,7 +64,7 @@ class Numbers:
 
     def _target(self, placed: Placed) -> Access:
         """The barrier and the phase; of a copy, what is said there before it."""
-        if kind_of(placed.leaf.stmt) not in COPIES:
+        if kind_of(placed.leaf.stmt) not in BULK_COPIES:
             return placed.leaf.stmt.target
         name = placed.leaf.stmt.target.buffer
         found = [p for p in self.arrivals if p.number < placed.number and p.places[0] == placed.places[0]]
