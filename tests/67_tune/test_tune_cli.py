@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
+import tilegen
 from tests.support.workers import wait_until
+from tilegen import api
 from tilegen.cli import run
+from tilegen.lab.choice.family import fitted_on
+from tilegen.lab.choice.model import Coefficients, Model
+from tilegen.lab.predict.machine import Machine, find_machine
 from tilegen.lab.records.records import read_records
-from tilegen.tune.space import Candidate
-from tilegen.tune.task import Outcome
+from tilegen.tune.prepare import predict
+from tilegen.tune.task import Task
 
 pytestmark = pytest.mark.pocl
 
@@ -70,7 +75,8 @@ def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, cli) -> None:
     words = ["tune", "mine.tg", "--schedule", "wide", "--search", "grid", "--budget", "60s", "--machine", "a100"]
     shown = cli([*words, "--size", f"N={2**28}", "--set", "U=1", "--resume", "run.jsonl"])
     assert ", predicted for A100: 3 combinations" in shown.err
-    assert "predicted: by the roofline of one A100" in shown.out
+    assert "predicted: by the model of time for one A100, never below the roofline" in shown.out
+    assert "none were fitted to times of such a GPU" in shown.out
     assert re.search(r"^best: --schedule wide --set T=(32|256) U=1$", shown.out, re.MULTILINE)
     records = {each.parameters["T"]: each for each in read_records(Path("run.jsonl").read_text(), "run.jsonl")}
     assert [records[T].outcome for T in (32, 256)] == ["unmeasured", "unmeasured"]
@@ -80,10 +86,33 @@ def test_without_a_gpu_it_ranks_by_predicted_times(monkeypatch, cli) -> None:
     assert not records[32].samples
 
 
-def test_bounds_that_are_alike_are_told_apart() -> None:
-    quick, slow = (Outcome(Candidate("s", ()), "unmeasured", predicted=2.0, busy=busy) for busy in (3.0, 5.0))
-    slower = Outcome(Candidate("s", ()), "unmeasured", predicted=2.5, busy=1.0)
-    assert sorted([slower, slow, quick], key=lambda each: each.rank) == [quick, slow, slower]
+def test_the_model_of_time_takes_what_was_fitted_to_schedules_of_the_same_costs() -> None:
+    """Those of a stock schedule on a kernel whose sizes have other names, where such a GPU was timed."""
+    text = "kernel mm(A: f32[T, D], B: f32[D, F]) -> C: f32[T, F]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
+    scheduled = api.from_text(f"{text}schedule s for mm extends gemm.across()\n").kernel().schedule("s")
+    for name in ("h100", "a100"):
+        sizes, machine = dict.fromkeys("TDF", 1024), find_machine(name)
+        least, modelled = predict(scheduled, task(sizes, machine), machine)
+        typical = Model(scheduled.tree, machine).microseconds(sizes, Coefficients()) / 1e3
+        assert modelled >= least
+        assert (modelled == max(least, typical)) is not bool(fitted_on(machine))
+    assert fitted_on(find_machine("h100")).startswith("NVIDIA H100")
+
+
+def test_the_model_of_time_orders_products_as_an_h100_did() -> None:
+    """Microseconds that were measured; the order by the roofline alone is another one."""
+    measured = {(64, 64): 74.41, (32, 64): 89.96, (64, 128): 157.98, (128, 128): 226.25}
+    sizes, machine, gemm = {"M": 496, "K": 1464, "N": 361}, find_machine("h100"), tilegen.load("gemm").kernel()
+    found = {}
+    for tm, tn in measured:
+        values = {"TM": tm, "TN": tn} | ({"TK": 16, "WI": 2} if tm < 128 else {})
+        found[tm, tn] = predict(gemm.schedule("across", **values), task(sizes, machine), machine)
+    by_roofline, by_model = (sorted(found, key=lambda each, n=n: found[each][n]) for n in (0, 1))
+    assert by_model == list(measured) != by_roofline
+
+
+def task(sizes: dict[str, int], machine: Machine) -> Task:
+    return Task("", {}, {}, sizes, "cpu", machine.arch, machine, predicts=True)
 
 
 def test_where_nothing_is_timed_it_says_why(cli) -> None:

@@ -11,6 +11,8 @@ from tilegen import api
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.lab.checks.sizes import sizes_to_check
+from tilegen.lab.choice.family import fitted_to_formulas
+from tilegen.lab.choice.model import Coefficients, Model
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import Launch
@@ -55,13 +57,13 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
     """
     with clock(seconds, "judge"):
         scheduled = apply(task, candidate)
-    predicted = busy = None
+    predicted = modelled = None
     if task.machine:
         with clock(seconds, "predict"):
-            predicted, busy = predict(scheduled, task, task.machine)
+            predicted, modelled = predict(scheduled, task, task.machine)
         if best is not None and predicted > SLACK * best:
             message = f"at least {predicted:.4g} ms by the roofline, beside {best:.4g} ms"
-            return Outcome(candidate, "roofline", message, predicted=predicted, busy=busy)
+            return Outcome(candidate, "roofline", message, predicted=predicted, modelled=modelled)
     versions = scheduled.versions("cuda" if task.arch else "opencl")
     with clock(seconds, "judge"):
         wanted = [task.sizes, *sizes_to_check([scheduled.tree], {})]
@@ -77,7 +79,7 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
                 found = _compile(text, versions.launches(version), task.arch)
                 if versions.launches(version) == timed:
                     built |= found
-    return Outcome(candidate, "measured", predicted=predicted, built=built, busy=busy)
+    return Outcome(candidate, "measured", predicted=predicted, built=built, modelled=modelled)
 
 
 def _compile(text: str, launches: Sequence[Launch], arch: str) -> dict[str, int]:
@@ -89,9 +91,14 @@ def _compile(text: str, launches: Sequence[Launch], arch: str) -> dict[str, int]
 
 
 def predict(scheduled: api.Scheduled, task: Task, machine: Machine) -> tuple[float, float]:
-    """(the least milliseconds of all launches together, those of all parts of the machine one after the other).
+    """Milliseconds of all launches together: (the least by the roofline, those by the model of time, no fewer).
+
+    The model takes coefficients that were fitted to times of a tree of the same costs, else typical ones.
 
     Raises LimitError where they cannot be launched.
     """
-    found = [report.prediction for report in explain_tree(scheduled.tree, task.sizes, machine, compiled=False)]
-    return sum(each.milliseconds for each in found), sum(sum(each.bounds.values()) for each in found)
+    tree = scheduled.tree
+    least = sum(each.prediction.milliseconds for each in explain_tree(tree, task.sizes, machine, compiled=False))
+    model = Model(tree, machine)
+    by = fitted_to_formulas(machine).get(model.formula, Coefficients())
+    return least, max(least, model.microseconds(task.sizes, by) / 1e3)

@@ -75,7 +75,7 @@ def result_line(
 
 def _ranked_by(outcome: Outcome, task: Task) -> dict[str, Any]:
     """Where nothing is timed, for which machine it is predicted."""
-    return {"machine": task.machine.name, "busy": outcome.busy} if task.predicts and task.machine else {}
+    return {"machine": task.machine.name, "modelled": outcome.modelled} if task.predicts and task.machine else {}
 
 
 def check_head(journal: Journal, head: Mapping[str, Any]) -> None:
@@ -113,4 +113,4 @@ def outcomes_of(lines: Sequence[Mapping[str, Any]], space: Space) -> Iterator[Ou
             samples, checks = tuple(line["samples"]), tuple(line["trials"])
             told = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
             built = {name: line[name] for name in _BUILT if line.get(name) is not None}
-            yield Outcome(candidate, *told, built=built, busy=notes.get("busy"))
+            yield Outcome(candidate, *told, built=built, modelled=notes.get("modelled"))

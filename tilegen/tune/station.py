@@ -115,7 +115,7 @@ class Station:
             for name in (*ready.seconds, *found.seconds)
         }
         parts["waiting"] = max(0.0, perf_counter() - start - sum(parts.values()))
-        return replace(found, predicted=ready.predicted, busy=ready.busy, built=ready.built, seconds=parts)
+        return replace(found, predicted=ready.predicted, modelled=ready.modelled, built=ready.built, seconds=parts)
 
     def time_together(self, candidates: Sequence[Candidate]) -> Samples:
         """The milliseconds of candidates that take turns, of those that can run. Raises DeviceError."""

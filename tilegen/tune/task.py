@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import log
 from statistics import median
 from typing import Any
 
@@ -30,7 +29,7 @@ class Task:
         sizes: all sizes to time at.
         arch: the GPU's architecture; None without one.
         machine: whose roofline prunes; None where none is known for the device.
-        predicts: True where no candidate is timed: the machine's roofline ranks them.
+        predicts: True where no candidate is timed: the model of time ranks them.
     """
 
     kernel: str
@@ -50,8 +49,8 @@ class Outcome:
 
     Attributes:
         samples: milliseconds of one run each.
-        predicted: the least milliseconds by the roofline, where that was asked; `busy` what all parts of the machine
-            need one after the other, which tells candidates of one bound apart.
+        predicted: the least milliseconds by the roofline, where that was asked; `modelled` those
+            that the model of time gives, by which candidates are ordered where nothing is timed.
         seconds: by part: "judge" (steps and proof), "predict", "compile", "check", "time".
         checks: the sizes, the inputs and the largest error of each case that it passed.
         built: as records have them, `launches` and `shared`, and on a GPU `registers` and `spills`.
@@ -67,15 +66,9 @@ class Outcome:
     checks: tuple[Mapping[str, Any], ...] = ()
     built: Mapping[str, Any] = field(default_factory=dict)
     conditions: Conditions | None = None
-    busy: float | None = None
+    modelled: float | None = None
 
     @property
     def milliseconds(self) -> float | None:
-        """The median of the samples; of what is right and has none, the predicted time."""
-        return median(self.samples) if self.samples else self.predicted if self.state == "unmeasured" else None
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """What candidates are ordered by: their time, predicted ones to 2 %, then the time of all parts."""
-        time = self.milliseconds or 0.0
-        return (time, 0.0) if self.samples or not time else (round(log(time) / 0.02), self.busy or 0.0)
+        """The median of the samples; of what is right and has none, the time that the model gives."""
+        return median(self.samples) if self.samples else self.modelled if self.state == "unmeasured" else None

@@ -147,7 +147,8 @@ class Tuning:
     @property
     def fastest(self) -> list[Outcome]:
         """Those that were timed, or predicted where nothing is timed, the fastest first."""
-        return sorted((each for each in self.outcomes.values() if each.milliseconds), key=lambda each: each.rank)
+        timed = [each for each in self.outcomes.values() if each.milliseconds]
+        return sorted(timed, key=lambda each: each.milliseconds or 0.0)
 
     @property
     def times(self) -> dict[Candidate, Time]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tilegen.cli.looks.printing import PLAIN, prediction_note, table
+from tilegen.cli.looks.printing import PLAIN, table
 from tilegen.ir.shown import counted, size_words
+from tilegen.lab.choice.family import fitted_on
 from tilegen.lab.counts.metric import rate, unit
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time
 
 if TYPE_CHECKING:
+    from tilegen.lab.predict.machine import Machine
     from tilegen.tune.session import Session
     from tilegen.tune.space import Candidate
     from tilegen.tune.tuning import Tuning
@@ -76,8 +78,7 @@ def print_result(out: Console, session: Session) -> None:
     for line in (*_counts(tuning), *_complaints(tuning), _shares(session)):
         out.print(line, soft_wrap=True)
     if session.task.predicts and session.task.machine:
-        out.print(prediction_note(session.task.machine), soft_wrap=True)
-        out.print("within 2 % they are in the order of what all parts of the machine need together")
+        out.print(_model_note(session.task.machine), soft_wrap=True)
     elif not session.device.on_gpu:
         out.print(CPU_NOTE)
     if tuning.best and not session.task.predicts:
@@ -85,6 +86,15 @@ def print_result(out: Console, session: Session) -> None:
             out.print(line, soft_wrap=True)
     if tuning.best:
         out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, style="bold")
+
+
+def _model_note(machine: Machine) -> str:
+    """What the predicted times are."""
+    fits = "its coefficients are typical ones, for none were fitted to times of such a GPU"
+    if device := fitted_on(machine):
+        fits = f"its coefficients were fitted on an {device} for schedules of the same costs, and else are typical"
+    way = "--device cpu takes the times of a CPU."
+    return f"predicted: by the model of time for one {machine.name}, never below the roofline; {fits}. {way}"
 
 
 def setting(candidate: Candidate) -> str:
@@ -109,7 +119,7 @@ def _table(session: Session) -> Table:
         rows.append((name, *(cells[::2] if task.predicts else cells), gain))
     heads: tuple[str, ...] = ("schedule", "ms", "p20..p80", shown, "gain")
     if task.predicts:
-        heads = ("schedule", "predicted ms", f"{shown} at most", "gain")
+        heads = ("schedule", "predicted ms", shown, "gain")
     columns = {"schedule": {"overflow": "fold"}}
     return table(heads, rows, heads[:1], columns=columns, **PLAIN)
 

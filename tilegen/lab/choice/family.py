@@ -147,10 +147,21 @@ def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dic
 
 
 @cache
-def _all_fitted(arch: str) -> Mapping[str, Mapping[str, Any]]:
+def _fits(arch: str) -> Mapping[str, Any]:
     path = files("tilegen") / "lab" / "choice" / "fitted" / f"{arch}.json"
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["families"] if path.is_file() else {}
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}, "device": ""}
     return found
+
+
+def fitted_on(machine: Machine) -> str:
+    """The name of the GPU of this architecture whose times the coefficients come from; empty if there is none."""
+    return str(_fits(machine.arch)["device"])
+
+
+def fitted_to_formulas(machine: Machine) -> dict[str, Coefficients]:
+    """The coefficients of the schedules that were measured on it, by the formulas of their models."""
+    families = _fits(machine.arch)["families"].values()
+    return {each["formula"]: _coefficients(each) for members in families for each in members.values()}
 
 
 def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
@@ -159,10 +170,9 @@ def fitted(family: Family, machine: Machine) -> dict[str, Coefficients]:
     They go by the name of a member, in a stock family that was measured; by the formula of its model, in all of them;
     "split_k *" has what members of that schedule have in common, "*" all of the family.
     """
-    there = _all_fitted(machine.arch)
-    own = there.get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
-    by_formula = {each["formula"]: each for members in there.values() for each in members.values()}
-    return {name: _coefficients(each) for name, each in {**by_formula, **own}.items()}
+    families = _fits(machine.arch)["families"]
+    own = families.get(f"{family.span.source.name}: {family.kernel}" if family.span else "", {})
+    return {**fitted_to_formulas(machine), **{name: _coefficients(each) for name, each in own.items()}}
 
 
 def _coefficients(value: Mapping[str, Any]) -> Coefficients:

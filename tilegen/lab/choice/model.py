@@ -6,6 +6,7 @@ as whole ones. By how much a part falls short of the machine's figures, coeffici
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -81,7 +82,10 @@ class Model:
         names = ", ".join(f"n_{name}" for name in self._sizes)
         counts = ", ".join(f"({_text_of_launch(tree, node, machine)})" for node in tree.body)
         self.counts = f"({counts},)"  # of each launch what `_parts` takes, as Python
-        self.formula = sha256(self.counts.encode()).hexdigest()[:12]  # the same for trees that cost the same
+        places = {f"n_{name}": f"n{place}" for place, name in enumerate(self._sizes)}
+        unnamed = re.sub(r"\bn_\w+", lambda found: places[found[0]], self.counts)
+        # The same for trees that cost the same, whatever their sizes are called.
+        self.formula = sha256(unnamed.encode()).hexdigest()[:12]
         cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
         self.figures = (machine.sms, cache, machine.copy * 1e6)  # then bytes a microsecond: of one of these, of memory
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
