@@ -67,6 +67,18 @@ def test_one_order_of_summation_gives_each_row_the_same_bits() -> None:
     )
 
 
+@pytest.mark.pocl
+@pytest.mark.parametrize("kernel", ["sum_rows", "softmax_rows", "layer_norm_rows"])
+def test_rows_have_the_same_bits_in_any_batch(kernel: str) -> None:
+    program = tilegen.load("rows").kernel(kernel).compile(device="cpu", deterministic=True)
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((300, 517), np.float32)
+    others = [rng.standard_normal(517, np.float32) for _ in program.chooser.kernel.parameters[1:]]
+    whole = program(x, *others)
+    for count in (1, 2, 37):
+        assert (program(x[:count], *others) == whole[:count]).all()
+
+
 def test_each_machine_has_the_members_that_it_can_run() -> None:
     kernel = tilegen.load("hgemm").kernel("hgemm")
     assert kernel.family("a100").choose(M=4000, N=4000, K=4000).name in ("overlapped", "padded")
@@ -135,6 +147,42 @@ def test_facts_speak_of_parameters_and_leave_out_sums_with_nothing_to_split() ->
         assert not [c.name for c in members if "KP" in c.parameters and c.serves(dict.fromkeys("MNK", 512))]
 
 
+def test_members_that_constants_do_not_admit_are_left_out() -> None:
+    """Filters of 11 x 11 do not lie in the shared memory of a block."""
+    sizes = {"B": 32, "C": 64, "H": 56, "W": 56, "F": 64}
+    assert tilegen.load("conv2d").kernel().family("h100").choose(**sizes).name == "patches"
+    chooser = tilegen.load("conv2d").kernel(R=11, pad=5).family("h100")
+    assert chooser.choose(**sizes).name == "strided"
+    assert "shared memory" in chooser.explain(**sizes).to_json()["members"]["patches"]
+
+
+@pytest.mark.pocl
+def test_sizes_of_no_member_run_what_is_suggested() -> None:
+    kernel = api.from_text(TEXT.split("family")[0] + "family f for sums:\n    rows where N == 8\n").kernel()
+    program = kernel.compile(device="cpu")
+    a = np.arange(21, dtype=np.float32).reshape(3, 7)
+    with pytest.warns(UserWarning, match="come in another order"):
+        assert (program(a) == a.sum(axis=1)).all()
+    with pytest.raises(UsageError, match="no member"):
+        kernel.compile(device="cpu", deterministic=True)(a)
+
+
+def test_facts_may_speak_of_constants_that_have_a_default() -> None:
+    text = TEXT.replace("A: f32[M, N])", "A: f32[M, N], Z: int = 3)").replace("(A[i, j])", "(A[i, j] + f32(Z))")
+    text = text.replace("lanes where", "lanes where Z == 3,")
+    found = [api.from_text(text).kernel(**given).family("h100") for given in ({}, {"Z": 3}, {"Z": 4})]
+    assert [each.choose(M=7, N=4096).name for each in found] == ["lanes", "lanes", "rows(T=4)"]
+
+
+def test_what_rounds_nothing_has_one_order() -> None:
+    """Largest values and integers are the same in all orders; so is what is not summed at all."""
+    assert len(tilegen.load("row_argmax").kernel().family("h100", deterministic=True).candidates) == 2
+    assert len(tilegen.load("transpose").kernel().family("h100", deterministic=True).candidates) == 3
+    assert names(api.from_text(TEXT.replace("f32", "i32")).kernel().family("h100", deterministic=True)) == [
+        "rows(T=4)", "rows(T=32)", "lanes",
+    ]  # fmt: skip
+
+
 def test_coefficients_are_those_of_the_machine() -> None:
     candidate = tilegen.load("gemm").kernel().family("a100").candidates[0]
     assert candidate.coefficients == Coefficients()
@@ -151,6 +199,18 @@ def test_coefficients_are_those_of_the_machine() -> None:
 def test_what_a_family_may_not_say(line, message) -> None:
     with pytest.raises(SourceError, match=message):
         api.from_text(TEXT + f"    {line}\n")
+
+
+@pytest.mark.long
+@pytest.mark.pocl
+@pytest.mark.parametrize("file", api.stock_names())
+def test_members_with_values_of_their_own_are_proved_and_right(file, cli) -> None:
+    loaded = tilegen.load(file)
+    for family in loaded.families:
+        for member in loaded.kernel(family.kernel).family("h100").candidates:
+            words = ["check", file, "--kernel", family.kernel, "--schedule", member.schedule, "--device", "cpu"]
+            values = [word for name, value in member.parameters.items() for word in ("--set", f"{name}={value}")]
+            assert not values or "proved" in cli([*words, "--any-value", *values]).out
 
 
 def test_all_stock_families_are_of_schedules_that_can_be_applied() -> None:

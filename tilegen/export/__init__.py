@@ -128,9 +128,11 @@ def export_family(
 
 
 def _runnable(chooser: Chooser, archs: Sequence[str]) -> list[Candidate]:
-    there = [c for c in chooser.candidates if not c.refused and not any(refusal(c.tree, arch) for arch in archs)]
+    found = [(c, c.refused or next(filter(None, (refusal(c.tree, a) for a in archs)), "")) for c in chooser.candidates]
+    found = [(c, why or chooser.fault(c)) for c, why in found]
+    there = [c for c, why in found if not why]
     if not there:
-        notes = tuple(dict.fromkeys(f"{c.name}: {c.refused or refusal(c.tree, archs[0])}" for c in chooser.candidates))
+        notes = tuple(dict.fromkeys(f"{c.name}: {why}" for c, why in found))
         raise UsageError(f"no member of the family '{chooser.name}' is for {' and '.join(archs)}", notes=notes)
     return there
 

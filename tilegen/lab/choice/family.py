@@ -11,15 +11,16 @@ from itertools import product
 from typing import Any
 
 from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
-from tilegen.errors import UsageError
+from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
 from tilegen.ir.instructions import Instruction, arch_number
-from tilegen.ir.nodes import Kernel, Tree
+from tilegen.ir.nodes import FLOATS, Kernel, Tree
 from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops
 from tilegen.lab.choice.model import PARTS, Coefficients, Model
 from tilegen.lab.predict.machine import Machine
+from tilegen.lowering import lower_for_some_sizes
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,24 @@ class Chooser:
     """Candidates of one kernel on one machine; `choose` takes one of them by sizes."""
 
     def __init__(
-        self, name: str, kernel: Kernel, candidates: Sequence[Candidate], machine: Machine, values: Mapping[str, int]
+        self,
+        name: str,
+        kernel: Kernel,
+        candidates: Sequence[Candidate],
+        machine: Machine,
+        values: Mapping[str, int],
+        known: bool = True,
     ) -> None:
-        """`values` are those of the kernel's constants, which facts may speak of, too."""
+        """`values` are those of the kernel's constants, which facts may speak of, too.
+
+        Args:
+            known: the schedules are known to be applicable. Else what is chosen is applied first, and one that the
+                judge refuses, or that is too large for a GPU, is left out.
+        """
         self.name, self.kernel, self.candidates = name, kernel, tuple(candidates)
         self.machine, self.values = machine, values
+        self._known = known
+        self._faults: dict[str, str] = {}
 
     def choose(self, **sizes: int) -> Candidate:
         """The candidate whose time is the least at these sizes, all of the kernel's.
@@ -100,22 +114,34 @@ class Chooser:
             UsageError: no member is for these sizes.
         """
         known = {**self.values, **sizes}
-        there = [each for each in self.candidates if each.serves(known)]
-        if not there:
-            notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
-            raise UsageError(f"no member of the family '{self.name}' is for {size_words(sizes)}", notes=notes)
-        measured = [each for each in there if each.measured_at == sizes]
-        return min(measured or there, key=lambda each: each.microseconds(sizes))
+        while there := [each for each in self.candidates if each.serves(known) and not self._faults.get(each.name)]:
+            measured = [each for each in there if each.measured_at == sizes]
+            found = min(measured or there, key=lambda each: each.microseconds(sizes))
+            if not self.fault(found):
+                return found
+        notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
+        raise UsageError(f"no member of the family '{self.name}' is for {size_words(sizes)}", notes=notes)
+
+    def fault(self, candidate: Candidate) -> str:
+        """Why a candidate cannot be applied to this kernel; empty where it can."""
+        if candidate.name not in self._faults and not self._known:
+            try:
+                lower_for_some_sizes(candidate.scheduled().tree)
+                self._faults[candidate.name] = ""
+            except (StepError, IllegalStep, LimitError) as error:
+                self._faults[candidate.name] = error.message
+        return self._faults.get(candidate.name, "")
 
     def explain(self, **sizes: int) -> Choice:
         """The choice with what has led to it. Raises what `choose` raises."""
         known, chosen = {**self.values, **sizes}, self.choose(**sizes)
+        reasons = [(each, self._reason(each, known)) for each in self.candidates]
         served = sorted(
-            ((each, each.microseconds(sizes)) for each in self.candidates if each.serves(known)),
-            key=lambda pair: pair[1],
+            ((each, each.microseconds(sizes)) for each, reason in reasons if not reason), key=lambda pair: pair[1]
         )
-        others = [(each, self._reason(each, known)) for each in self.candidates if not each.serves(known)]
-        return Choice(self.name, sizes, self.machine, chosen, [*served, *others])
+        return Choice(
+            self.name, sizes, self.machine, chosen, [*served, *((e, reason) for e, reason in reasons if reason)]
+        )
 
     def deterministic(self) -> Chooser:
         """This with members alone that add up in one order, so that sizes do not change a bit of a result.
@@ -127,13 +153,14 @@ class Chooser:
         for each in self.candidates:
             if not each.refused:
                 orders.setdefault(order_of(each.tree), []).append(each)
-        whole = [some for order, some in orders.items() if order and any(not each.facts for each in some)]
+        whole = [some for order, some in orders.items() if order is not None and any(not each.facts for each in some)]
         if not whole:
             raise UsageError(f"no members of '{self.name}' that serve all sizes add up in one order")
-        return Chooser(self.name, self.kernel, max(whole, key=len), self.machine, self.values)
+        return Chooser(self.name, self.kernel, max(whole, key=len), self.machine, self.values, self._known)
 
     def _reason(self, candidate: Candidate, sizes: Mapping[str, int]) -> str:
-        return candidate.refused or next(f"not {fact.text}" for fact in candidate.facts if not fact.holds(sizes))
+        broken = (f"not {fact.text}" for fact in candidate.facts if not fact.holds(sizes))
+        return candidate.refused or next(broken, self._faults.get(candidate.name, ""))
 
 
 def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dict[str, Setting]]]:
@@ -205,10 +232,13 @@ def order_of(tree: Tree) -> object:
     terms where a step has combined these in another order. None where that is not the same at each run."""
     found = []
     written = {equation.target: len(equation.loops) for equation in tree.kernel.equations}
+    dtypes = {buffer.name: buffer.dtype for buffer in tree.buffers}
     for around, stmt in leaves(tree.body):
-        if stmt.atomic:
+        # Of other types and reductions all orders give the same.
+        rounds = stmt.reduce in ("sum", "prod") and dtypes.get(stmt.target.buffer) in FLOATS
+        if stmt.atomic and (rounds or stmt.hits):
             return None
-        if stmt.reduce and stmt.instance:
+        if rounds and stmt.instance:
             by = next((loop.performed.instruction for loop in around if loop.performed), None)
             adds = by and (by.summations, tuple(str(each.extent) for each in by.equation.reduced))
             places = stmt.instance[written[stmt.name] :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from math import log
 from pathlib import Path
@@ -107,16 +107,21 @@ class TunedKernel:
         if found is None:
             return None
         there = machine if isinstance(machine, Machine) else find_machine(machine)
-        candidates = [each for member in found.members for each in self._candidates(found, member, there)]
+        values = {**self.file.kernels[self.ir.name].constants, **self.values}
+        constants = {name: int(value) for name, value in values.items() if value is not None and value == int(value)}
+        candidates = [c for member in found.members for c in self._candidates(found, member, there, constants)]
         candidates += self._recorded(tuned, there) if tuned else []
-        constants = {name: int(value) for name, value in self.values.items() if value == int(value)}
-        made = Chooser(found.name, self.ir, candidates, there, constants)
+        own = self.file.source.name
+        known = bool(found.span and own == found.span.source.name and own.startswith("<stock ") and not self.values)
+        made = Chooser(found.name, self.ir, candidates, there, constants, known)
         return made.deterministic() if deterministic else made
 
-    def _candidates(self, family: Family, member: Member, machine: Machine) -> Iterator[Candidate]:
+    def _candidates(
+        self, family: Family, member: Member, machine: Machine, constants: Mapping[str, int]
+    ) -> Iterator[Candidate]:
         file: _File = self.file
         schedule = file.find_schedule(member.schedule, self.ir.name)
-        known, sizes = fitted(family, machine), {*self.ir.sizes, *self.values}
+        known, sizes = fitted(family, machine), {*self.ir.sizes, *constants}
         for name, given in parameters_of(member, schedule):
             # Whether these trees are the kernel the judge is asked of the one that is chosen.
             tree = apply(self.ir, schedule, given, file.defines, file.instructions, accepted=True).tree
@@ -200,8 +205,8 @@ class TunedKernel:
         """A program that runs, for the sizes of each call, the schedule that `family` chooses.
 
         Without a family it runs the schedule that was fastest on this device at these sizes, or at the nearest ones, by
-        their ratios; and without a file what `suggest` writes: no approximations, no other types; a warning names the
-        sums and products whose terms come in another order than they are written in.
+        their ratios; and without a file, as where no member serves (unless `deterministic`), what `suggest` writes: no
+        approximations, no other types; a warning names the sums and products whose terms come in another order.
 
             multiply = tilegen.load("gemm").kernel().compile("tune-gemm.jsonl")
             c = multiply(a, b)
@@ -210,24 +215,24 @@ class TunedKernel:
             tuned: a record of `tilegen tune`.
             device: "cuda", "cpu", or "auto" for the first of the two that is there.
             unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
-            deterministic: True keeps one order of summation: no bit of a result depends on sizes that it does not sum
-                over, as rows of a product not on their number.
+            deterministic: True keeps one order of summation: no bit of a row depends on how many rows there are.
             unscheduled: True runs the kernel as it is written, on one thread, in the order of the text.
 
         Raises:
-            UsageError: the file has no times of this kernel on this device, or no members of the family that serve all
-                sizes add up in one order, or `tuned` is given with `unscheduled`. DeviceError: the device is not there.
+            UsageError: the file has no times of this kernel on this device, no members for all sizes add up in one
+                order, or `tuned` is given with `unscheduled`. DeviceError: the device is not there.
         """
         from tilegen.backends.devices.devices import engine
 
-        if unscheduled and tuned is not None:
-            raise UsageError("records of tuning are of schedules: give either these or unscheduled=True")
         if unscheduled:
+            if tuned is not None:
+                raise UsageError("records of tuning are of schedules: give either these or unscheduled=True")
             written: Program = self.schedule().compile(device, unproved=unproved)
             return written
         if chooser := self.family(None, tuned, deterministic=deterministic):
             engine(device)
-            return FamilyProgram(self.ir, chooser, device, unproved)
+            suggest = None if deterministic else self._compile_suggestion
+            return FamilyProgram(self.ir, chooser, device, unproved, suggest)
         if tuned and deterministic:
             raise UsageError("deterministic=True with times of tuning is for kernels with a family")
         if tuned is None:
@@ -292,11 +297,13 @@ def _shape(value: Any, *, size: bool = False) -> Hashable:
 
 
 class FamilyProgram(SeveralPrograms):
-    """The programs of a family's members, of which a chooser takes one."""
+    """The programs of a family's members, of which a chooser takes one; `otherwise` makes one for other sizes."""
 
-    def __init__(self, kernel: Kernel, chooser: Chooser, device: str, unproved: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, chooser: Chooser, device: str, unproved: bool, otherwise: Callable[..., Program] | None
+    ) -> None:
         super().__init__(kernel, device, unproved)
-        self.chooser = chooser
+        self.chooser, self._otherwise = chooser, otherwise
 
     def __repr__(self) -> str:
         return f"<FamilyProgram of {self._kernel.name}, of {len(self.chooser.candidates)} members>"
@@ -306,7 +313,14 @@ class FamilyProgram(SeveralPrograms):
         return self.chooser.choose(**sizes)
 
     def _for(self, sizes: Mapping[str, int]) -> Program:
-        return self._of_candidate(self.choose(**sizes))
+        try:
+            return self._of_candidate(self.choose(**sizes))
+        except UsageError:
+            if self._otherwise is None:
+                raise
+        if "" not in self._programs:
+            self._programs[""] = self._otherwise(self._device, self._unproved)
+        return self._programs[""]
 
     def _any(self) -> Program:
         return self._of_candidate(self.chooser.candidates[-1])
