@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tests.support.enumeration.runs import verdict
 from tilegen import load
 from tilegen.errors import StepError, TilegenError
+from tilegen.interpreter import reference, run
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Load
 from tilegen.ir.show import show
 from tilegen.ir.written import tree_of
 from tilegen.judge.recurrences import check_defined_before
+from tilegen.lowering import lower
 from tilegen.poly.verdict import Refused
+from tilegen.proof import prove
 
 SOLVE = """
 kernel solve(L: f32[N, N], b: f32[N, R]) -> x: f32[N, R]:
@@ -99,3 +104,25 @@ def test_each_element_may_be_handed_on_to_all_later_ones_at_once():
     kernel_text = "kernel f(L: f32[N, N]) -> x: f32[N]:\n    x[i] = sum[j < i](L[i, j] * x[j])\n"
     steps = "order(j, i)\n    tile(i, 32) -> c, t\n    bind(t, thread.x)\n"
     assert load(f"{kernel_text}schedule s for f():\n    {steps}").schedule("s").tree
+
+
+@pytest.mark.parametrize("steps", [
+    "tile(j, 4) -> c, l\n    rfactor(x.sum, l, at=i) -> part",
+    "order(i, j, x.sum.r)\n    tile(j, 3) -> c, l\n    rfactor(x.sum, c, at=i) -> part",
+])  # fmt: skip
+def test_a_reduction_in_a_recurrence_may_be_in_parts(steps):
+    """Parts and what combines them are in the loop of the recurrence, beside what reads the result."""
+    tree = load(f"{SOLVE.replace('f32', 'i32')}schedule s for solve():\n    {steps}\n").schedule("s").tree
+    assert {e.target: e.carried for e in tree.kernel.equations} == {"part": 1, "x.sum": 1, "x": 1}
+    for n in (1, 4, 7):
+        sizes, rng = {"N": n, "R": 2}, np.random.default_rng(n)
+        arrays = {"L": rng.integers(-2, 3, (n, n)).astype(np.int32), "b": rng.integers(-2, 3, (n, 2)).astype(np.int32)}
+        expected = reference(tree.kernel, sizes, arrays)["x"].value
+        assert np.array_equal(run(tree, sizes, arrays)["x"], expected)
+        assert verdict(tree, {"N": n, "R": 1}) is None
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+
+def test_parts_stay_in_the_loop_of_the_recurrence():
+    with pytest.raises(TilegenError, match="in the launch that reduces it|not defined before|before"):
+        load(f"{SOLVE}schedule s for solve():\n    tile(j, 4) -> c, l\n    rfactor(x.sum, l) -> part\n").schedule("s")

@@ -61,6 +61,9 @@ def recurrence_recipe(pick, tree, tiles):
         tree = yield f"tile({row}, {pick(tiles)}) -> b{number}, w{number}"
     if "k" in loop_names(tree) and pick([True, False]):
         tree = yield f"tile(k, {pick(tiles)}) -> c, l"
+        sums = next(e.target for e in tree.kernel.equations if e.reduce)
+        if pick([True, False]):
+            tree = yield f"rfactor({sums}, {pick(['c', 'l'])}, at={pick(['i', 'i', *rows])}) -> part"
     names = loop_names(tree)
     for _ in range(pick([0, 1, 2])):
         tree = yield f"cache_{pick(['register', 'shared'])}({pick([b.name for b in tree.buffers])}, at={pick(names)})"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.ir.affine import var
 from tilegen.ir.derived import Split
-from tilegen.ir.nodes import REDUCTIONS, Equation, Expr, Kernel, Load, Stmt, Tree
+from tilegen.ir.nodes import REDUCTIONS, Equation, Expr, Kernel, Load, Range, Stmt, Tree
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import nest_of
 from tilegen.judge.coverage import check_instances
@@ -27,14 +27,15 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     _check_rest(kernel, origin, whole, part, total)
     terms = {r.name: value for r, value in zip((*whole.loops, *whole.reduced), split.point, strict=True)}
     what = f"the parts '{part.target}' of '{whole.target}'"
+    loops = _across_first(part, total)
     alike = (
         whole.reduce in REDUCTIONS
         and part.reduce == total.reduce == whole.reduce
         and bool(part.reduced)
         and bool(total.reduced)
-        and [r.extent for r in part.loops] == [r.extent for r in (*total.reduced, *whole.loops)]
+        and [r.extent for r in loops] == [r.extent for r in (*total.reduced, *whole.loops)]
         and [r.extent for r in total.loops] == [r.extent for r in whole.loops]
-        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in part.loops[len(total.reduced) :])
+        and split.point[: len(whole.loops)] == tuple(var(r.name) for r in loops[len(total.reduced) :])
     )
     if not alike:
         raise Refused(f"{what} do not reduce what '{whole.target}' reduces")
@@ -42,6 +43,12 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
         raise Refused(f"{what} have other terms than '{whole.target}'")
     _check_combined(whole, part, total)
     _check_terms(origin, kernel, split, part)
+
+
+def _across_first(part: Equation, total: Equation) -> tuple[Range, ...]:
+    """The loops of `part`, those that number the parts first: a recurrence goes along others outside of them."""
+    first, count = part.carried, len(total.reduced)
+    return (*part.loops[first : first + count], *part.loops[:first], *part.loops[first + count :])
 
 
 def equation_of(kernel: Kernel, target: str) -> Equation:
@@ -68,7 +75,8 @@ def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation,
 
 def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:
     """Refused unless `total` combines, for each element, all the parts that there are of it."""
-    here = {old.name: var(new.name) for old, new in zip(part.loops, (*total.reduced, *total.loops), strict=True)}
+    pairs = zip(_across_first(part, total), (*total.reduced, *total.loops), strict=True)
+    here = {old.name: var(new.name) for old, new in pairs}
     across = tuple(var(r.name) for r in total.reduced)
     left = {old.name: var(new.name) for old, new in zip(whole.loops, total.loops, strict=True)}
     place = substitute(part.index, here)

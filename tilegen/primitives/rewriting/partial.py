@@ -59,9 +59,11 @@ class Partial:
         terms, instance = self.terms, stmt.instance
         assert instance is not None
         across = tuple(var(loop.name) for loop in terms.across)
-        point, guard = (*across, *instance), stmt.guard
+        count, guard = terms.equation.carried, stmt.guard
+        point = (*instance[:count], *across, *instance[count:])
         if stmt.reduce:
-            point = (*across, *terms.left, *(var(loop.name) for loop in terms.rest))
+            left = (*terms.left[:count], *across, *terms.left[count:])
+            point = (*left, *(var(loop.name) for loop in terms.rest))
         else:
             guard += tuple(c for c in terms.guard if c not in guard)
         return replace(

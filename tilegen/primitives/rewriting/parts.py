@@ -16,12 +16,14 @@ from tilegen.primitives.rewriting.terms import Terms
 def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...]) -> Kernel:
     """The kernel with the reduction in parts: an equation for the tensor `name`, and one that combines it.
 
-    The loops of the first are called after `name`; those of the second are those of the nest to come.
+    The loops of the first are called after `name`; those of the second are those of the nest to come. Both share the
+    loops along which a recurrence goes.
     """
     kernel, whole = tree.kernel, terms.equation
     free = Names(set(), name)
     across = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.across)
-    loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
+    shared = whole.loops[: whole.carried]
+    loops = (*shared, *(replace(r, name=free.of(r.index)) for r in whole.loops[whole.carried :]))
     rest = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.rest)
     here = {loop.name: var(r.name) for loop, r in zip((*terms.across, *terms.rest), (*across, *rest), strict=True)}
     point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
@@ -31,7 +33,7 @@ def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...])
         whole,
         target=name,
         index=(*(var(r.name) for r in across), *(i.substitute(values) for i in whole.index)),
-        loops=(*across, *loops),
+        loops=(*shared, *across, *loops[whole.carried :]),
         value=substitute(whole.value, values),
         reduced=rest,
         conditions=conditions,
@@ -57,17 +59,17 @@ def _combining_equation(tree: Tree, whole: Equation, part: Equation) -> Equation
     """The equation that reduces the parts."""
     kernel = tree.kernel
     free = Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
-    count = len(part.loops) - len(whole.loops)
-    across = tuple(replace(r, name=free.of(r.index)) for r in part.loops[:count])
-    loops = tuple(replace(r, name=free.of(r.index)) for r in whole.loops)
-    here = {old.name: var(new.name) for old, new in zip(part.loops, (*across, *loops), strict=True)}
+    count, first = len(part.loops) - len(whole.loops), whole.carried
+    across = tuple(replace(r, name=free.of(r.index)) for r in part.loops[first : first + count])
+    shared, loops = whole.loops[:first], tuple(replace(r, name=free.of(r.index)) for r in whole.loops[first:])
+    here = {old.name: var(new.name) for old, new in zip(part.loops, (*shared, *across, *loops), strict=True)}
     inner = {r.name for r in part.reduced}
     exist = tuple(substitute(c, here) for c in part.conditions if c.value.names().isdisjoint(inner))
     index = substitute(part.index, here)
     return replace(
         whole,
         index=index[count:],
-        loops=loops,
+        loops=(*shared, *loops),
         value=Load(part.best or part.target, index, whole.value.dtype),
         reduced=across,
         conditions=exist,
