@@ -44,7 +44,7 @@ GOLDEN = [
     ("hconv", "warps"), ("hconv", "whole_boxes"), ("hconv", "rows_of_boxes"), ("gemm_pieces", "two_f16"),
     ("nbody", "split"), ("row_sum", "blocks"), ("vector_add", "vector"), ("blur", "fused"), ("scan", "warps"),
     ("scan", "blocks"), ("keypoints", "columns"), ("compaction", "coarsened"),
-    ("compaction_ordered", "look_back"), ("recurrence", "vectors"),
+    ("compaction_ordered", "look_back"), ("recurrence", "vectors"), ("topk", "blocks"),
 ]  # fmt: skip
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:

@@ -296,6 +296,9 @@ def unknown_reduction(word: s.Name) -> SourceError:
     """The error for a reduction of another name than REDUCTIONS has."""
     if word.text in ("mean", "average", "avg"):
         notes: tuple[str, ...] = ("a mean is sum[k](A[i, k]) / f32(N)",)
+    elif word.text.startswith("top"):
+        way = "the next of K largest is the argmax of those that come after the one before"
+        notes = (f"{way}: 'tilegen cat topk' has a kernel of that",)
     else:
         notes = did_you_mean(word.text, REDUCTIONS, "the reductions are")
     return SourceError(f"there is no reduction '{word.text}'", word.span, notes=notes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,11 @@ def layer_norm(i: Inputs) -> dict[str, Any]:
 
 def column_statistics(i: Inputs) -> dict[str, Any]:
     return {"mean": i["X"].mean(axis=0), "spread": np.ptp(i["X"], axis=0)}
+
+
+def topk(i: Inputs, k: int) -> dict[str, Any]:
+    order = np.argsort(-i["X"], axis=1, kind="stable")[:, :k]
+    return {"best": np.take_along_axis(i["X"], order, 1), "at": order}
 
 
 def recurrence(i: Inputs) -> dict[str, Any]:
@@ -404,6 +410,8 @@ CASES = [
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
     Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     *(Case(f"schedules/{name}", name, VECTOR, histogram, attributes={"B": 60}) for name in HISTOGRAMS),
+    *(Case("schedules/topk", "topk", sizes("M", (1,), (5,)), partial(topk, k=k), {"N": n, "K": k})
+      for n, k in ((1, 1), (5, 5), (11, 3))),
     Case("schedules/total", "total", VECTOR, lambda i: {"y": [i["x"].sum()]}),
     Case("schedules/transpose", "transpose", MN, lambda i: {"Y": i["X"].T}),
     Case("schedules/vector_add", "vector_add", VECTOR, lambda i: {"C": i["A"] + i["B"]}),
