@@ -26,6 +26,9 @@ COVER = {
     "matmul",
     "upper",
     "cumsum",
+    "masked_select",
+    "nonzero",
+    "nonzero_in_rows",
 }
 SLOW = {"attention", "products"}
 COVERED = [pytest.param(*each, marks=[] if each[1] in COVER else [pytest.mark.long]) for each in KERNELS]

@@ -19,6 +19,7 @@ from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower
 from tilegen.suggest.draft import Draft
+from tilegen.suggest.lists import by_ranks, is_list
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.pointwise import is_pointwise, pointwise
 from tilegen.suggest.product import is_product, product
@@ -45,6 +46,7 @@ RULES = (
     Rule(is_running, running),
     Rule(is_scattered, scattered),
     Rule(is_unordered, unordered),
+    Rule(is_list, by_ranks),
     Rule(is_short_product, short_product),
     Rule(is_product, product),
     Rule(is_convolution, convolution),
