@@ -7,6 +7,7 @@ from tests.support.stock import schedule_stock
 from tilegen.api import load
 from tilegen.backends.compiler import toolkit
 from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.counts.footprint import moved_at_least
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.traffic import traffic
 from tilegen.lab.predict.explain import explain, explain_tree, stages_by_line
@@ -97,6 +98,19 @@ def test_the_pass_over_a_long_array_is_coalesced(own):
     assert {each.coalesced_share for each in found if each.site.buffer in ("x", "y")} == {1}
     assert {each.conflict.degree for each in found if each.site.buffer in ("terms", "sums")} == {1}
     assert {each.requests * each.site.width * 32 for each in found if each.site.buffer in ("x", "y")} == {2**20}  # once
+
+
+@pytest.mark.parametrize(("name", "schedule"), [("compaction", "strided"), ("compaction_ordered", "look_back")])
+def test_what_a_list_stores_is_that_of_its_hits(name, schedule):
+    (launch,) = [each for each in lower(schedule_stock(name, schedule).tree) if each.threads > 1]
+    points, moved, least = 2**20, [], []
+    for hits in (0.0, 0.25, 1.0):
+        (store,) = [t for t in traffic(program_of(launch), {"N": points}, hits) if t.site.buffer == "Y"]
+        assert (store.store, store.bytes, store.distinct, store.coalesced_share) == (True, *[hits * points * 4] * 2, 1)
+        moved.append(store.sectors * 32)
+        least.append(moved_at_least(launch, {"N": points}, hits))
+    assert moved == [0, points, 4 * points]
+    assert [each - least[0] for each in least] == moved
 
 
 def test_uncoalesced_reads_show():

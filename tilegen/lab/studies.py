@@ -93,12 +93,13 @@ class Studies:
             self.core.tree.reassociated,
         )
 
-    def explain(self, *, last: bool = False, compiled: bool = True, **sizes: int) -> Explanation:
+    def explain(self, *, last: bool = False, compiled: bool = True, hits: float = 0.0, **sizes: int) -> Explanation:
         """Traffic, conflicts, occupancy and the predicted time after each step, without running anything.
 
         Args:
             last: the whole schedule alone, not each of its steps.
             compiled: False leaves the compiler out: fast, but no registers and no spills.
+            hits: the share of the points of a list that are hits, from 0 to 1, for what these store.
             sizes: those of the kernel; what is left out is chosen.
 
         Raises:
@@ -111,7 +112,7 @@ class Studies:
 
         counted = power_sizes(self.core.kernel, known_sizes(self.core.kernel, sizes), GPU_LIMITS)
         machine = machine_here()
-        found = explain(self.core, counted, machine=machine, last=last, compiled=compiled)
+        found = explain(self.core, counted, machine=machine, last=last, compiled=compiled, hits=hits)
         return replace(found, advice=advise(self.core, counted, machine))
 
     def compare(

@@ -57,7 +57,7 @@ def _by_ranks(nests: Nests, draft: Draft) -> Draft:
     (equation,) = nests.equations
     if len(equation.reduced) > 1:
         raise TilegenError("it is not known how to divide a list over several loops")
-    count, i, own = equation.target, equation.reduced[0].index, [r.index for r in equation.loops]
+    count = equation.target
     wanted = ("rank", "part", "inside", "front", "total", "local", "before", "run", "last")
     rank, part, inside, front, total, local, before, run, last = map(draft.fresh, wanted)
     draft, size = draft.number("PART", 16384, (4096, 16384))
@@ -75,6 +75,15 @@ def _by_ranks(nests: Nests, draft: Draft) -> Draft:
         f"scan({front}) -> {last}",
         f"scan({count}, along={last})",
     )
+    names = rank, part, inside, front, total, local, before, run, last
+    return _by_warps(nests, draft, names, (size, warps))
+
+
+def _by_warps(nests: Nests, draft: Draft, names: tuple[str, ...], numbers: tuple[str, str]) -> Draft:
+    """A part for each warp, in tiles of its lanes."""
+    (equation,), (size, warps) = nests.equations, numbers
+    rank, part, inside, front, total, local, before, run, last = names
+    i, own = equation.reduced[0].index, [r.index for r in equation.loops]
     draft = draft.say(
         "A warp takes a part, and its lanes count hits by a ballot: first of all parts, then before each."
     )

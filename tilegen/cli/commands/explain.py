@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @MACHINE
 @click.option("--last", is_flag=True, help="The whole schedule alone, not each of its steps.")
 @click.option("--maps", is_flag=True, help="The 32-lane map of every shared access, not only of those with conflicts.")
+@click.option("--hits", type=click.FloatRange(0, 1), default=0.0, help="The share of points that are hits of a list.")
 @click.option("--no-compile", is_flag=True, help="Leave the compiler out: fast, but no registers and no spills.")
 @plot_option("the roofline with a point for each step")
 def explain_command(
@@ -38,6 +39,7 @@ def explain_command(
     machine: str | None,
     last: bool,
     maps: bool,
+    hits: float,
     no_compile: bool,
     plot: str | None,
 ) -> int:
@@ -61,7 +63,7 @@ def explain_command(
 
     def work() -> Explanation:
         asked: dict[str, Any] = {"machine": ceilings, "progress": progress}
-        found = explain(scheduled.core, counted, compiled=not no_compile, last=last, **asked)
+        found = explain(scheduled.core, counted, compiled=not no_compile, last=last, hits=hits, **asked)
         return replace(
             found, advice=advise(scheduled.core, counted, again=again, built=found.steps[-1].launches, **asked)
         )

@@ -23,8 +23,11 @@ _SAMPLES = 256  # elements that are asked for, where an equation reads neither a
 _STEPS = (2**0.5, 3**0.5, 5**0.5, 7**0.5, 11**0.5)  # irrational: the samples are spread evenly over all dimensions
 
 
-def moved_at_least(launch: Launch, sizes: Mapping[str, int]) -> int:
-    """Bytes. Of a tensor that no equation of the launch speaks of, such as parts of a sum, it is all."""
+def moved_at_least(launch: Launch, sizes: Mapping[str, int], hits: float = 0.0) -> int:
+    """Bytes, where that share of the points of lists are `hits`.
+
+    Of a tensor that no equation of the launch speaks of, such as parts of a sum, it is all.
+    """
     names = {stmt.name for stmt in stmts((launch.distributed,))}
     equations = [equation for equation in launch.kernel.equations if equation.target in names]
     found = 0.0
@@ -32,12 +35,14 @@ def moved_at_least(launch: Launch, sizes: Mapping[str, int]) -> int:
         buffer = launch.buffers[name]
         bytes_ = DTYPE_BYTES[buffer.dtype] * prod(extent.evaluate(sizes) for extent in buffer.shape)
         shapes = {t.name: t.shape for t in launch.kernel.tensors if memory_of(t.name) == name}
-        shares = (share for each in equations for share in _shares(each, shapes, sizes))
+        shares = (share for each in equations for share in _shares(each, shapes, sizes, hits))
         found += bytes_ * max(shares, default=1.0)
     return round(found)
 
 
-def _shares(equation: Equation, shapes: Mapping[str, tuple[Affine, ...]], sizes: Mapping[str, int]) -> Iterator[float]:
+def _shares(
+    equation: Equation, shapes: Mapping[str, tuple[Affine, ...]], sizes: Mapping[str, int], hits: float
+) -> Iterator[float]:
     """The share of a tensor, known by these names, that each of the equation's accesses touches."""
     values = {name: const(value) for name, value in sizes.items()}
     loops = tuple((r.name, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced))
@@ -45,7 +50,13 @@ def _shares(equation: Equation, shapes: Mapping[str, tuple[Affine, ...]], sizes:
     outer = {r.name for r in equation.loops} | set(sizes)
     written = tuple(c for c in conditions if c.value.names() <= outer)
     read = [(load.buffer, load.index, conditions) for load in loads((equation.value, equation.arg))]
-    for buffer, index, limits in (*read, (equation.target, equation.index, written)):
+    kept = equation.hits
+    if kept and kept.access.buffer in shapes:
+        elements = prod(extent.evaluate(sizes) for extent in shapes[kept.access.buffer])
+        yield min(1.0, hits * len(kept.items) * prod(count for _, count in loops) / elements)
+    if not kept or equation.reduce:
+        read.append((equation.target, equation.index, written))
+    for buffer, index, limits in read:
         if buffer in shapes:
             extents = tuple(extent.evaluate(sizes) for extent in shapes[buffer])
             yield _share(tuple(place.substitute(values) for place in index), extents, loops, limits)

@@ -14,6 +14,7 @@ from tilegen.ir.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.counts.described import matrix_rows
 from tilegen.lab.counts.gathers import names_in
+from tilegen.lab.counts.hits import stored_hits
 from tilegen.lab.counts.repeated import relevant_loops
 from tilegen.lab.counts.written_out import write_out_choices
 from tilegen.lowering.launch.product_nodes import Described, Hold
@@ -305,11 +306,13 @@ class _Collector:
 
     def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         self.reads(stmt, loops, tests)
-        targets = [stmt.target, *([stmt.best] if stmt.best else [])]
+        targets = [each for each in (stmt.target, stmt.best) if each and (stmt.reduce or not stmt.hits)]
         for target in targets:
             if stmt.reduce and not stmt.atomic:  # an atomic update is one access
                 self.access(target, False, loops, tests)
             self.access(target, True, loops, tests)
+        for store in stored_hits(stmt, self.launch):
+            self.access(store, True, loops, tests)
         held = frozenset(name for i in stmt.target.index for name in i.names())
         self.work.append(Work(stmt.value, stmt.reduce, held, stmt.is_copy, loops, tests, self.of_blocks))
 

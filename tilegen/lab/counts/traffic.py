@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -120,9 +120,18 @@ class Inner:
     unit: str = "warp"
 
 
-def traffic(program: ThreadProgram, sizes: Mapping[str, int]) -> list[Traffic]:
-    """Every access of the program at the given sizes."""
-    return [_site_traffic(program.launch, site, sizes) for site in program.sites]
+def traffic(program: ThreadProgram, sizes: Mapping[str, int], hits: float = 0.0) -> list[Traffic]:
+    """Every access of the program at the given sizes, where that share of the points of lists are `hits`."""
+    kept = {equation.hits.access.buffer for equation in program.launch.kernel.equations if equation.hits}
+    found = (_site_traffic(program.launch, site, sizes) for site in program.sites)
+    return [_share_of(each, hits) if each.site.buffer in kept else each for each in found]
+
+
+def _share_of(every: Traffic, share: float) -> Traffic:
+    """The stores of hits, each of which is somewhere else."""
+    stored, sectors, lines = share * every.bytes, share * every.sectors, share * every.lines
+    least = share * every.least_sectors
+    return replace(every, bytes=stored, sectors=sectors, least_sectors=least, distinct=stored, lines=lines)
 
 
 def _block_count(launch: Launch, tests: tuple[Condition, ...], sizes: Mapping[str, int]) -> int:

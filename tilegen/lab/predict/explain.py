@@ -48,6 +48,7 @@ def explain(
     machine: Machine = H200,
     compiled: bool = True,
     last: bool = False,
+    hits: float = 0.0,
     progress: Progress = lambda what, done, total: None,
 ) -> Explanation:
     """Lowers, compiles, counts and predicts the program after each step of a schedule; nothing runs.
@@ -56,6 +57,7 @@ def explain(
         sizes: all sizes of the kernel.
         compiled: False leaves the compiler out: no registers, no spills, and occupancy by threads alone.
         last: explains the whole schedule only, not the steps to it.
+        hits: the share of the points of a list that are hits, for what these store: 0 to 1.
 
     Raises:
         DeviceError: the machine has too little memory for the tensors. What cannot be launched for another reason does
@@ -71,13 +73,13 @@ def explain(
         machine,
         metric.operations(kernel, sizes),
         metric.moved_bytes(kernel, sizes),
-        tuple(_step_reports(stages, sizes, machine, compiled and not nvrtc.unavailable_reason(), progress)),
-        (*_notes(compiled), *_notes_on_gathers(kernel)),
+        tuple(_step_reports(stages, sizes, machine, compiled and not nvrtc.unavailable_reason(), hits, progress)),
+        (*_notes(compiled), *_notes_on_gathers(kernel), *_notes_on_lists(kernel, hits)),
     )
 
 
 def _step_reports(
-    stages: Sequence[Stage], sizes: Mapping[str, int], machine: Machine, compiled: bool, progress: Progress
+    stages: Sequence[Stage], sizes: Mapping[str, int], machine: Machine, compiled: bool, hits: float, progress: Progress
 ) -> Iterator[StepReport]:
     """What is known of the program after each stage; one report for each launch, however many stages have it."""
     versions: list[tuple[_SizedLaunch, ...] | TilegenError] = []
@@ -98,7 +100,7 @@ def _step_reports(
             if isinstance(version, TilegenError):
                 raise version
             for one in (o for o in version if o.key not in known):
-                known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()))
+                known[one.key] = _report(one.launch, sizes, machine, built.get(one.key, _Built()), hits)
             keys = tuple(one.key for one in version)
             yield StepReport(text, place, tuple(known[key] for key in keys), same=keys == before)
             before = keys
@@ -130,6 +132,14 @@ def _notes_on_gathers(kernel: Kernel) -> tuple[str, ...]:
     read = [gather for gather in gathers(kernel.equations) if any(True for place in gather.index for _ in loads(place))]
     names = ", ".join(dict.fromkeys(gather.buffer for gather in read))
     return (f"data decide where {names} is read: counted as if the indices were drawn at random",) if read else ()
+
+
+def _notes_on_lists(kernel: Kernel, hits: float) -> tuple[str, ...]:
+    kept = [equation.hits.access.buffer for equation in kernel.equations if equation.hits]
+    if not kept:
+        return ()
+    share = f"as if {hits:.3g} of the points were hits" if hits else "as none; --hits 0.1 counts a tenth of the points"
+    return (f"data decide what is stored in {', '.join(kept)}: counted {share}",)
 
 
 def _notes(compiled: bool) -> tuple[str, ...]:
@@ -219,10 +229,12 @@ def _compile(one: _SizedLaunch) -> _Built:
     return _Built(built.resources, {name: sass.hot(listing) for name, listing in codes.items()})
 
 
-def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _Built) -> LaunchReport:
+def _report(
+    launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _Built, hits: float = 0.0
+) -> LaunchReport:
     resources, hot = built.resources.get(launch.name), built.codes.get(launch.name)
     program = program_of(with_mean_trips(launch, sizes))
-    moved, work = tuple(traffic(program, sizes)), arithmetic(program, sizes)
+    moved, work = tuple(traffic(program, sizes, hits)), arithmetic(program, sizes)
     blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
     registers = resources.registers if resources else 0
     held = occupancy(machine.limits, launch.threads, registers, launch.shared_bytes)
@@ -242,7 +254,7 @@ def _report(launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _
         work,
         inner(program, sizes),
         _conflict_remedies(launch, moved, sizes),
-        predict(machine, shape, moved, work, moved_at_least(launch, sizes), hot),
+        predict(machine, shape, moved, work, moved_at_least(launch, sizes, hits), hot),
         held,
         elsewhere,
         resources,
