@@ -1,62 +1,25 @@
-"""Lists: warps take the places of their hits together, or count hits before they store them, where order is kept."""
+"""Lists that keep their order: hits are counted before they are stored, each at the number of those before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
-from tilegen.errors import TilegenError
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, keep, power_of_two
 from tilegen.suggest.nests import Nests
 
-_BITS = 32  # hits that a thread marks in one integer, and lanes that a ballot asks
+_LANES = 32  # that a ballot asks
 
 
 def is_list(nests: Nests) -> bool:
-    """True of what keeps the points at which a condition holds."""
-    return len(nests.equations) == 1 and nests.equations[0].hits is not None
+    """True of what keeps, of a range, where a condition holds."""
+    return len(nests.equations) == 1 and nests.equations[0].hits is not None and len(nests.equations[0].reduced) == 1
 
 
-def keep_hits(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """In any order by atomic updates of the count, where the kernel allows that, else by ranks."""
-    if nests.equations[0].reduce == "unordered_list":
-        with suppress(TilegenError):
-            yield _in_any_order(nests, draft)
-            return
-    yield _by_ranks(nests, draft)
-
-
-def _in_any_order(nests: Nests, draft: Draft) -> Draft:
-    """Each thread looks at some points that lie one row, or a block's width, apart."""
-    (equation,) = nests.equations
-    own, loops = [r.name for r in equation.loops], [r.name for r in equation.reduced]
-    last = loops[-1]
-    block, thread, v = draft.fresh(f"b{last}"), draft.fresh(f"t{last}"), draft.fresh(f"v{(loops[-2:-1] or loops)[0]}")
-    draft, size = draft.number("T", 128, (128, 256))
-    draft = draft.say(
-        "A thread tests several points, and neighbouring lanes neighbours. One atomic update of the count gives the "
-        "hits of a warp their places."
-    )
-    if len(loops) == 1:
-        draft = draft.steps(f"tile({last}, {_BITS}*{size}) -> {block}, {thread}",
-                            f"tile({thread}, {size}) -> {v}, {thread}")  # fmt: skip
-        around = []
-    else:
-        rows = draft.fresh(f"b{loops[-2]}")
-        draft = draft.steps(f"tile({loops[-2]}, {_BITS}) -> {rows}, {v}", f"tile({last}, {size}) -> {block}, {thread}")
-        around = [*loops[:-2], rows]
-    blocks = [*own, *around, block]
-    draft = draft.steps(f"order({', '.join((*blocks, thread, v))})", f"atomic({equation.target}, at={thread})")
-    return bind_blocks(draft, blocks).steps(f"bind({thread}, thread.x)", f"unroll({v})")
-
-
-def _by_ranks(nests: Nests, draft: Draft) -> Draft:
+def by_ranks(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     """Parts, each by a warp: how many hits there are in each, in those before it, and before each hit inside of it."""
     (equation,) = nests.equations
-    if len(equation.reduced) > 1:
-        raise TilegenError("it is not known how to divide a list over several loops")
     count = equation.target
     wanted = ("rank", "part", "inside", "front", "total", "local", "before", "run", "last")
     rank, part, inside, front, total, local, before, run, last = map(draft.fresh, wanted)
@@ -69,14 +32,14 @@ def _by_ranks(nests: Nests, draft: Draft) -> Draft:
     draft = draft.steps(
         f"rank({count}) -> {rank}",
         f"split_scan({rank}, {size}) -> {part}, {inside}, {front}",
-        f"split_scan({inside}, {_BITS}) -> {total}, {local}, {before}",
+        f"split_scan({inside}, {_LANES}) -> {total}, {local}, {before}",
         f"scan({local}, along={total})",
         f"scan({before}) -> {run}",
         f"scan({front}) -> {last}",
         f"scan({count}, along={last})",
     )
     names = rank, part, inside, front, total, local, before, run, last
-    return _by_warps(nests, draft, names, (size, warps))
+    yield _by_warps(nests, draft, names, (size, warps))
 
 
 def _by_warps(nests: Nests, draft: Draft, names: tuple[str, ...], numbers: tuple[str, str]) -> Draft:
@@ -89,11 +52,11 @@ def _by_warps(nests: Nests, draft: Draft, names: tuple[str, ...], numbers: tuple
     )
     b, w, v, lane, c, x = (draft.fresh(name) for name in ("b", "w", "v", "l", "c", "x"))
     draft = draft.steps(
-        f"tile({part}.k{i}i, {_BITS}) -> {v}, {lane}",
-        f"tile({front}.{i}o, {_BITS}) -> {c}, {lane}1",
-        f"tile({rank}.{i}i, {_BITS}) -> {v}2, {lane}2",
+        f"tile({part}.k{i}i, {_LANES}) -> {v}, {lane}",
+        f"tile({front}.{i}o, {_LANES}) -> {c}, {lane}1",
+        f"tile({rank}.{i}i, {_LANES}) -> {v}2, {lane}2",
         f"tile({equation.reduced[0].name}, {size}) -> {b}, {x}",
-        f"tile({x}, {_BITS}) -> {v}3, {lane}3",
+        f"tile({x}, {_LANES}) -> {v}3, {lane}3",
         *(f"fuse({total}.{o}, {before}.{o}, {inside}.{o}, {rank}.{o}, {r.name}) -> {r.name}"
           for o, r in zip(own, equation.loops, strict=True)),
         f"fuse({total}.{i}o, {before}.{i}o, {inside}.{i}o, {rank}.{i}o, {b}) -> {b}",
