@@ -60,7 +60,15 @@ def find_names(one: Kernel, other: Kernel) -> Names | str:
     for equation in one.equations:
         for load in loads(equation.value):
             words.setdefault(load.buffer, words[equation.target])
+    if any(load.buffer in later for later, e in _later(one) for load in loads((e.value, e.arg))):
+        loops |= {word: its for word, its in words[""].items() if word not in loops}  # those that a recurrence shares
     return Names(_sizes(one, other, tensors), loops, tensors, words)
+
+
+def _later(kernel: Kernel) -> Iterator[tuple[set[str], Equation]]:
+    """Each equation with the targets of it and of those below."""
+    for place, equation in enumerate(kernel.equations):
+        yield {e.target for e in kernel.equations[place:]}, equation
 
 
 def _sizes(one: Kernel, other: Kernel, tensors: Mapping[str, str]) -> dict[str, str]:
