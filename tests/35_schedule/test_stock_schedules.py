@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.cover import each_stock_schedule
-from tests.support.stock import LISTS, find, lighter, schedule_stock
+from tests.support.stock import LISTS, find, lighter, modules, schedule_stock
 from tests.support.stored import drawn
 from tilegen.interpreter import reference, run
 from tilegen.interpreter.dtypes import to_values
@@ -75,6 +75,12 @@ def test_a_schedule_has_at_most_30_lines(name, schedule):
     span = find(name, schedule).span
     lines = span.source.text.splitlines()[span.line - 1 :]
     assert len(list(takewhile(lambda line: line.strip(), lines))) <= 30
+
+
+def test_composite_steps_of_one_name_are_one():
+    """The nets know all of them by name, and so do readers."""
+    steps = [(d.word, d.parameters, [str(s) for s in d.steps]) for m in modules().values() for d in m.defines]
+    assert all(one == two for one in steps for two in steps if one[0] == two[0])
 
 
 def test_every_prefix_is_a_program():

@@ -136,7 +136,7 @@ compaction_ordered(const float* __restrict__ X,
 
     int warp_reg = 0;
 
-    // keep_ranks(total, local, ahead, rank, c, v)
+    // keep_hits_of_tiles(total, local, ahead, rank, c, v)
     int local_reg[16];
     int inner_reg[16];
     #pragma unroll

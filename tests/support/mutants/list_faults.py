@@ -36,6 +36,8 @@ def wrong_hit(hits):
     yield replace(hits, access=replace(hits.access, index=tuple(i + (d == hits.place) for d, i in enumerate(index))))
     if len(hits.items) > 1:
         yield replace(hits, items=hits.items[::-1])
+    if hits.rank:
+        yield replace(hits, rank=None)
 
 
 FAULTS = {"wrong capacity": wrong_capacity, "wrong hit": wrong_hit}
@@ -46,5 +48,7 @@ TEXT_FAULTS = {
         (r"\(hits >> \w+\) & 1", "hits & 1"),
         (r"popc(ount)?\(", "!("),
         (r"\|= 1u <<", "|= 2u <<"),
+        (r"place = (\w*rank)", r"place = 1 + \1"),
+        (r"ones_ahead_of", "ones_up_to"),
     ],
 }
