@@ -56,8 +56,9 @@ def sizes_to_check(
 
     found = list(Search(kernel, parts, given, settle, cost).sets(ways_of(trees)))
     for part, way, least in missed(kernel, parts, found, given):
-        if not any(part.reached(way, each) for each in found) and cost(least) is not None:
-            found.append(least)
+        sizes = settle(least)  # no tensor is empty
+        if sizes and not any(part.reached(way, each) for each in found) and cost(sizes) is not None:
+            found.append(sizes)
     found.append(_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
     return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
