@@ -113,6 +113,18 @@ def within(kernel: Kernel, sizes: dict[str, int]) -> bool:
     return points(kernel, sizes) <= CHECK_LIMITS[0] and total_bytes(kernel, sizes) <= CHECK_LIMITS[1]
 
 
+@pytest.mark.parametrize("schedule", ["tiled", "registers", "across"])
+def test_sizes_at_borders_differ(schedule: str) -> None:
+    """Else nobody sees dimensions that are swapped."""
+    sets = sizes_to_check([schedule_stock("gemm", schedule).tree], {})
+    assert all(
+        len(set(each.values())) == 3
+        for each in sets
+        if all(value % 4 for value in each.values()) and sum(each.values()) > 3
+    )
+    assert schedule != "tiled" or {"M": 49, "K": 51, "N": 53} in sets
+
+
 @pytest.mark.parametrize("given", [{}, {"K": 96}, {"M": 1, "N": 2}])
 def test_parts_are_reached_around_sizes_that_are_given(given: dict[str, int]) -> None:
     tiled = tree(GEMM, ("i", 128), ("k", 64), ("j", 32))

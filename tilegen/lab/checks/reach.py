@@ -168,9 +168,11 @@ class Search:
             about = [part for part in left if name in part.names]
             if name in self.given or not sizes or self._count(way, about, sizes) == len(about):
                 continue
-            far = min(_NEAR, self._tiles(name)[0] // 2)
+            far = min(_NEAR, self._tiles(name)[0] // 2) if way == "whole" else 2 * step
             near = [sizes[name] + side * by for by in range(0, far + 1, step) for side in (1, -1)]
-            tried = [found for value in near if value > 0 and (found := self.settle(sizes | {name: value}))]
+            taken = {value for other, value in sizes.items() if other != name} if way == "border" else set()
+            tried = [self.settle(sizes | {name: value}) for value in near if value > 0 and value not in taken]
+            tried = [sizes, *(each for each in tried if each)]
             sizes = max(tried, key=lambda each: self._count(way, about, each))
         return sizes
 
