@@ -227,3 +227,15 @@ def test_a_test_that_rounds_is_made_once(item, test, accepted):
     else:
         with pytest.raises(TilegenError, match="rounds, and would be made twice"):
             tree_from(text)
+
+
+def test_the_length_of_a_list_bounds_a_later_loop():
+    text = (
+        "kernel f(X: i32[N], V: i32[N]) -> Y: i32[N], n: i32[1], s: i32[1]:\n    Y[n[o]] = list[i](X[i] if X[i] > 0)\n"
+        "    s[o] = sum[j in 0..n[0]](V[j])\nschedule s for f():\n"
+        "    rank(n) -> rank\n    scan(rank) -> run\n    scan(n, along=run)\n"
+    )
+    tree = tree_from(text)
+    launches = lower(tree)
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert difference(emit(launches), launches, "cuda") is None
