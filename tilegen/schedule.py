@@ -46,6 +46,7 @@ from tilegen.judge import judge as judge_tree
 from tilegen.primitives import Primitive
 from tilegen.primitives.calling.call import Instructions, bind
 from tilegen.primitives.calling.composite import expand, names_in
+from tilegen.primitives.calling.named import named_after
 from tilegen.primitives.fuse import Fuse
 from tilegen.primitives.rewriting.tree import MissingLoop
 
@@ -240,6 +241,7 @@ def _apply_calls(
         try:
             step = bind(call, instructions)
             after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
+            after = replace(after, named=named_after(before.named, step, call))
         except TilegenError as error:
             raise _with_history(error, stages).at(call.span) from None
         try:

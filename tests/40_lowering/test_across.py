@@ -40,7 +40,7 @@ def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
     ]
     text = emit(launches, "cuda")
     between = text[text.index("before the next ko") : text.rindex("multiply")]
-    assert "load_registers((ko + 1) % 3, 0)" in between
+    assert "load_registers((ko + 1) % STAGES, 0)" in between
 
 
 @pytest.mark.parametrize(("stages", "waits"), [(3, [0, 0]), (4, [1, 1])])

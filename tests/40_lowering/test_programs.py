@@ -106,7 +106,7 @@ def test_large_tiles_take_dynamic_memory():
     text = emit([launch], "cuda")
     assert launch.shared_bytes == 4 * (64 * 128 + 64 * 128)
     assert "extern __shared__ __align__(16) unsigned char shared[];" in text
-    assert "float (*B_shared)[128] = reinterpret_cast<float (*)[128]>(shared + 32768);" in text
+    assert "float (*B_shared)[TN] = reinterpret_cast<float (*)[TN]>(shared + 32768);" in text
 
 
 def test_resident_blocks_bound_the_registers():

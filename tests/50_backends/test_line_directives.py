@@ -67,8 +67,8 @@ def test_a_line_is_of_the_step_that_gave_it_its_form(tmp_path, monkeypatch) -> N
 
     assert step("const int b = blockIdx.x;   // tile(i, T) -> b, t; bind(b, block.x)") == "bind(b, block.x)"
     assert step("const int t = threadIdx.x;  // bind(t, thread.x)") == "bind(t, thread.x)"
-    assert step("B[b * 64 + t] = A[b * 64 + t] * by;") == "B[i] = A[i] * by"
-    assert of["if (b * 64 + t < N)"][0] == "own.cu"
+    assert step("B[b * T + t] = A[b * T + t] * by;") == "B[i] = A[i] * by"
+    assert of["if (b * T + t < N)"][0] == "own.cu"
 
 
 def test_a_stock_schedule_is_named_by_its_file() -> None:

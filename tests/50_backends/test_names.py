@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.stock import cases, schedule_stock
+from tests.support.written import tree_from
 from tilegen import load
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.devices.devices import engine, program
@@ -165,3 +166,25 @@ def test_every_word_that_texts_call_is_known():
 def test_a_long_name_is_refused():
     with pytest.raises(SourceError, match="a name of 65 letters"):
         load(f"kernel {'k' * 65}(A: f32[N]) -> B: f32[N]:\n    B[i] = A[i]\n")
+
+
+NAMED = """
+kernel copy(X: f32[M, N]) -> Y: f32[M, N]:
+    Y[i, j] = X[i, j]
+
+schedule s for copy(TM=8, N=16, size=4, M=2):
+    tile(i, TM) -> bi, ti
+    tile(j, N) -> bj, tj
+    tile(ti, size) -> wi, ti
+    tile(bj, M) -> bj, cj
+    order(bi, bj, ...)
+    bind(bi, block.y)
+    bind(bj, block.x)
+"""
+
+
+def test_a_number_has_the_name_of_its_parameter_where_nothing_else_has_it():
+    """N and M are sizes, and what has small letters may be a name of the text's own: their numbers stay."""
+    text = emit(lower(tree_from(NAMED)))
+    assert "constexpr int TM = 8;" in text
+    assert "X[(bi * TM + wi * 4 + ti) * N + bj * 32 + cj * 16 + tj]" in text

@@ -105,15 +105,16 @@ def test_vectors_of_halves(width, language):
     ("old", "new"),
     [
         ("__syncthreads();", ""),
-        ("ko < (K + 3) / 4", "ko <= (K + 3) / 4"),
-        ("bj * 4 + tj < N", "bj * 4 + tj <= N"),
-        ("ko * 4 + tj];", "ko * 4 + ti];"),
+        ("ko < (K + TS - 1) / TS", "ko <= (K + TS - 1) / TS"),
+        ("bj * TS + tj < N", "bj * TS + tj <= N"),
+        ("ko * TS + tj];", "ko * TS + ti];"),
+        ("constexpr int TS = 4", "constexpr int TS = 8"),
         ("= threadIdx.x", "= threadIdx.y"),
-        ("float A_shared[4][4]", "float A_shared[4][5]"),
+        ("float A_shared[TS][TS]", "float A_shared[TS][TS + 1]"),
         ("= 0.0f", ""),
         ("int N)", "long long N)"),
         ("C_reg +=", "C_reg ="),
-        ("if (bi * 4 + ti < M && ", "if ("),
+        ("if (bi * TS + ti < M && ", "if ("),
     ],
 )
 def test_a_changed_text_is_told(old, new):

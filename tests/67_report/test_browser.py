@@ -16,7 +16,7 @@ pytestmark = pytest.mark.nvrtc
 
 # A path in each direction: a step, the CUDA line that it became, and machine code of that line.
 STEP = "cache_shared(A, at=ko)"
-CUDA = "A_shared[ti][tj] = A[(bi * 32 + ti) * K + ko * 32 + tj];"
+CUDA = "A_shared[ti][tj] = A[(bi * TS + ti) * K + ko * TS + tj];"
 SASS = "LDG"
 
 

@@ -63,13 +63,13 @@ def test_each_step_leads_to_the_text_and_is_led_to() -> None:
         "bind(bi, block.y)",
         "tile(i, TS) -> bi, ti",
     ]
-    assert steps("A_shared[ti][tj] = A[(bi * 32 + ti) * K + ko * 32 + tj];") == ["cache_shared(A, at=ko)"]
+    assert steps("A_shared[ti][tj] = A[(bi * TS + ti) * K + ko * TS + tj];") == ["cache_shared(A, at=ko)"]
     assert steps("__syncthreads();  // before the next ko overwrites A.shared and B.shared") == [
         "cache_shared(B, at=ko)",
         "cache_shared(A, at=ko)",
     ]
     assert steps("C_reg += A_shared[ti][ki] * B_shared[ki][tj];") == ["C[i, j] = sum[k](A[i, k] * B[k, j])"]
-    assert steps("if (bi * 32 + ti < M && ko * 32 + tj < K)") == []
+    assert steps("if (bi * TS + ti < M && ko * TS + tj < K)") == []
     assert "\n".join(line.text for line in code.cuda) + "\n" == tilegen.load("gemm").schedule("tiled").source()
 
 

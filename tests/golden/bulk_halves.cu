@@ -109,20 +109,21 @@ hgemm_f32(float* __restrict__ C,
           const __grid_constant__ TensorMap B_map,
           int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 128, TK = 64, WM = 64, WN = 64, STAGES = 3;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     const int lane = threadIdx.x;              // tile(ii, 16) -> fi, i16; tensorize(i16, j8, k16, by=mma_m16n8k16_bf16)
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(A, at=ko, vector=8) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared);
     // cache_shared(B, at=ko, vector=8, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 49152);
+    __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 49152);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 98304);
 
     start_barriers(filled, 3, 1);
@@ -154,12 +155,12 @@ hgemm_f32(float* __restrict__ C,
         if (fill * 64 < K && tid == 0) {
             expect_bytes(&filled[fill], 32768);
             // bulk(As)
-            copy_box_2d(As[fill], A_map, &filled[fill], fill * 64, bi * 128);
+            copy_box_2d(As[fill], A_map, &filled[fill], fill * 64, bi * TM);
 
             #pragma unroll
             for (int p = 0; p < 2; ++p) {
                 // bulk(Bs)
-                copy_box_2d(Bs[fill][p], B_map, &filled[fill], bj * 128 + p * 64, fill * 64);
+                copy_box_2d(Bs[fill][p], B_map, &filled[fill], bj * TN + p * 64, fill * 64);
             }
         }
 
@@ -172,7 +173,7 @@ hgemm_f32(float* __restrict__ C,
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
             ldmatrix_a_bf16(Af[fk % 2][fi],
-                &As[slot][wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                &As[slot][wi * WM + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
     };
 
     load_Af(0, 0);
@@ -184,7 +185,7 @@ hgemm_f32(float* __restrict__ C,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
-                &Bs[slot][wj][fk * 16 + lane % 16][(fj * 16 + (lane / 16) * 8) ^ (((lane % 16) & 7) << 3)]);
+                &Bs[slot][wj][fk * 16 + lane % 16][(fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
     };
 
     load_Bf(0, 0);
@@ -199,14 +200,15 @@ hgemm_f32(float* __restrict__ C,
                     mma_m16n8k16_bf16(Cf[fi][fj][nj], Af[slot][fi], Bf[slot][fj][nj]);
     };
 
-    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-        if (ko * 64 + 128 < K && tid == 0) {
-            expect_bytes(&filled[(ko + 2) % 3], 32768);
-            copy_box_2d(As[(ko + 2) % 3], A_map, &filled[(ko + 2) % 3], ko * 64 + 128, bi * 128);
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 128 < K && tid == 0) {
+            expect_bytes(&filled[(ko + 2) % STAGES], 32768);
+            copy_box_2d(As[(ko + 2) % STAGES], A_map, &filled[(ko + 2) % STAGES], ko * TK + 128, bi * TM);
 
             #pragma unroll
             for (int p = 0; p < 2; ++p)
-                copy_box_2d(Bs[(ko + 2) % 3][p], B_map, &filled[(ko + 2) % 3], bj * 128 + p * 64, ko * 64 + 128);
+                copy_box_2d(Bs[(ko + 2) % STAGES][p], B_map, &filled[(ko + 2) % STAGES], bj * TN + p * 64,
+                    ko * TK + 128);
         }
 
         // tile(ki, 16) -> fk, k16
@@ -214,24 +216,24 @@ hgemm_f32(float* __restrict__ C,
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_Af(ko % 3, fk + 1);
-            load_Bf(ko % 3, fk + 1);
+            load_Af(ko % STAGES, fk + 1);
+            load_Bf(ko % STAGES, fk + 1);
             multiply(fk % 2);
         }
 
         __syncthreads();  // before the next ko overwrites As and Bs
 
-        if (ko * 64 + 64 < K) {
-            wait_barrier(&filled[(ko + 1) % 3], ((ko + 1) / 3) % 2);  // As and Bs have arrived
+        if (ko * TK + 64 < K) {
+            wait_barrier(&filled[(ko + 1) % STAGES], ((ko + 1) / 3) % 2);  // As and Bs have arrived
 
-            load_Af((ko + 1) % 3, 0);
-            load_Bf((ko + 1) % 3, 0);
+            load_Af((ko + 1) % STAGES, 0);
+            load_Bf((ko + 1) % STAGES, 0);
         }
 
         multiply(1);
     }
 
-    if (bj * 128 + 127 < N && bi * 128 + 127 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
             #pragma unroll
@@ -240,8 +242,8 @@ hgemm_f32(float* __restrict__ C,
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4) * N + bj * 128
-                            + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN
+                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                             &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
@@ -250,12 +252,12 @@ hgemm_f32(float* __restrict__ C,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4) * N
-                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                            if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M)
+                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi][fj][nj][i16_high * 2]);
     }
 }

@@ -13,12 +13,13 @@ __device__ __forceinline__ float approximate_sqrt(float x)
 extern "C" __global__ void __launch_bounds__(256)
 chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)
 {
+    constexpr int W = 4;
     const int bi = blockIdx.x;   // blocks(i, T) -> bi, ti
     const int ti = threadIdx.x;
 
-    if (bi * 1024 + ti * 4 + 3 < N) {
-        const float4 a_vec = *reinterpret_cast<const float4*>(&a[bi * 1024 + ti * 4]);
-        const float4 b_vec = *reinterpret_cast<const float4*>(&b[bi * 1024 + ti * 4]);
+    if (bi * 1024 + ti * W + (W - 1) < N) {
+        const float4 a_vec = *reinterpret_cast<const float4*>(&a[bi * 1024 + ti * W]);
+        const float4 b_vec = *reinterpret_cast<const float4*>(&b[bi * 1024 + ti * W]);
 
         // cache_register(c, at=ti)
         float c_reg[4];
@@ -38,6 +39,6 @@ chain(const float* __restrict__ a, const float* __restrict__ b, float* __restric
         out_vec.y = approximate_sqrt(c_reg[1]) * d_reg[1];
         out_vec.z = approximate_sqrt(c_reg[2]) * d_reg[2];
         out_vec.w = approximate_sqrt(c_reg[3]) * d_reg[3];
-        *reinterpret_cast<float4*>(&out[bi * 1024 + ti * 4]) = out_vec;
+        *reinterpret_cast<float4*>(&out[bi * 1024 + ti * W]) = out_vec;
     }
 }

@@ -4,14 +4,15 @@
 extern "C" __global__ void __launch_bounds__(512)
 chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)
 {
+    constexpr int T = 256;
     const int bi = blockIdx.x;   // fuse(bc, bd, bo) -> bi
     const int t = threadIdx.x;   // roles(tc, td) -> t
     const int to = threadIdx.x;  // blocks(out.i, T) -> bo, to
 
     // cache_shared(c, at=bi)
-    __shared__ float c_shared[256];
+    __shared__ float c_shared[T];
     // cache_shared(d, at=bi)
-    __shared__ float d_shared[256];
+    __shared__ float d_shared[T];
 
     if (t < 256) {
         if (bi * 256 + t < N)

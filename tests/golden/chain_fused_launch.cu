@@ -10,6 +10,7 @@ chain_c(const float* __restrict__ a,
         float* __restrict__ d,
         int N)
 {
+    constexpr int T = 256;
     const int bi = blockIdx.x;   // roles(bc, bd) -> bi
     const int tc = threadIdx.x;  // blocks(c.i, T) -> bc, tc
     const int td = threadIdx.x;  // blocks(d.i, T) -> bd, td
@@ -19,8 +20,8 @@ chain_c(const float* __restrict__ a,
             c[bi * 256 + tc] = sinf(a[bi * 256 + tc]) + cosf(b[bi * 256 + tc]);
     } else {
         const int bd = bi - (N + 255) / 256;
-        if (bd * 256 + td < N)
-            d[bd * 256 + td] = logf(a[bd * 256 + td]);
+        if (bd * T + td < N)
+            d[bd * T + td] = logf(a[bd * T + td]);
     }
 }
 
@@ -32,9 +33,10 @@ chain_c(const float* __restrict__ a,
 extern "C" __global__ void __launch_bounds__(256)
 chain_out(float* __restrict__ out, const float* __restrict__ c, const float* __restrict__ d, int N)
 {
+    constexpr int T = 256;
     const int bo = blockIdx.x;   // blocks(out.i, T) -> bo, to
     const int to = threadIdx.x;
 
-    if (bo * 256 + to < N)
-        out[bo * 256 + to] = sqrtf(c[bo * 256 + to]) * d[bo * 256 + to];
+    if (bo * T + to < N)
+        out[bo * T + to] = sqrtf(c[bo * T + to]) * d[bo * T + to];
 }

@@ -55,6 +55,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(64, 6)
 conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restrict__ Y, int C, int P, int F)
 {
+    constexpr int TF = 64, TP = 64, TC = 16, STAGES = 3;
     const int n = blockIdx.z;        // bind(n, block.z)
     const int bf = blockIdx.y;       // tile(f, TF) -> bf, tf; bind(bf, block.y)
     const int bp = blockIdx.x;       // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
@@ -63,9 +64,9 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     const int tid = wp * 32 + lane;
 
     // cache_shared(X, at=co, vector=4)
-    __shared__ __align__(16) float X_shared[3][16][64];
+    __shared__ __align__(16) float X_shared[STAGES][TC][TP];
     // cache_shared(K, at=co, layout=[c, f])
-    __shared__ __align__(16) float K_shared[3][16][68];
+    __shared__ __align__(16) float K_shared[STAGES][TC][TF + 4];
 
     // cache_register(Y, at=bp, vector=4)
     float Y_reg[4][4][4] = {};
@@ -75,36 +76,37 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
         for (int part = 0; part < 4; ++part) {
             const int c = part * 4 + tid / 16;
             const int p = tid % 16;
-            copy_async<16>(&X_shared[(ahead + co) % 3][c][p * 4],
-                &X[(n * C + ahead * 16 + co * 16 + c) * P + bp * 64 + p * 4]);
+            copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
+                &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 16; ++part) {
             const int f = part * 4 + tid / 16;
             const int c = tid % 16;
-            copy_async<4>(&K_shared[(ahead + co) % 3][c][f], &K[(bf * 64 + f) * C + ahead * 16 + co * 16 + c]);
+            copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f], &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
         }
     };
 
     const auto load_shared_partial = [&](int co, int ahead) {
-        if (bp * 64 + (tid % 16) * 4 + 3 < P)
+        if (bp * TP + (tid % 16) * 4 + 3 < P)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int c = part * 4 + tid / 16;
                 const int p = tid % 16;
-                if (ahead * 16 + co * 16 + c < C)
-                    copy_async<16>(&X_shared[(ahead + co) % 3][c][p * 4],
-                        &X[(n * C + ahead * 16 + co * 16 + c) * P + bp * 64 + p * 4]);
+                if (ahead * TC + co * TC + c < C)
+                    copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
+                        &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
             }
 
-        if (ahead * 16 + co * 16 + tid % 16 < C)
+        if (ahead * TC + co * TC + tid % 16 < C)
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 const int f = part * 4 + tid / 16;
                 const int c = tid % 16;
-                if (bf * 64 + f < F)
-                    copy_async<4>(&K_shared[(ahead + co) % 3][c][f], &K[(bf * 64 + f) * C + ahead * 16 + co * 16 + c]);
+                if (bf * TF + f < F)
+                    copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f],
+                        &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
             }
     };
 
@@ -112,7 +114,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // pipeline(co, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (bp * 64 + 63 < P && fill * 16 + 15 < C && bf * 64 + 63 < F)
+        if (bp * TP + (TP - 1) < P && fill * 16 + 15 < C && bf * TF + (TF - 1) < F)
             load_shared(fill, 0);
         else
             load_shared_partial(fill, 0);
@@ -123,8 +125,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     wait_copies<1>();
     __syncthreads();  // X.shared and K.shared are complete: written above, read below
 
-    for (int co = 0; co < (C + 15) / 16; ++co) {
-        if (bp * 64 + 63 < P && co * 16 + 47 < C && bf * 64 + 63 < F)
+    for (int co = 0; co < (C + TC - 1) / TC; ++co) {
+        if (bp * TP + (TP - 1) < P && co * TC + (3 * TC - 1) < C && bf * TF + (TF - 1) < F)
             load_shared(co, 2);
         else
             load_shared_partial(co, 2);
@@ -133,10 +135,10 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
 
         // cache_register(X.shared, at=ci, vector=4)
         float X_shared_reg[2][4];
-        if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P)
-            load_vector<float4>(X_shared_reg[0], &X_shared[co % 3][0][wp * 32 + (lane % 8) * 4]);
+        if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P)
+            load_vector<float4>(X_shared_reg[0], &X_shared[co % STAGES][0][wp * 32 + (lane % 8) * 4]);
 
-        if (bf * 64 + 63 < F && co * 16 + 15 < C && bp * 64 + 63 < P) {
+        if (bf * TF + (TF - 1) < F && co * TC + (TC - 1) < C && bp * TP + (TP - 1) < P) {
             // cache_register(K.shared, at=ci, vector=4)
             float K_shared_reg[2][4][4];
 
@@ -144,7 +146,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 // warp_tile(tf, FWARPS, 4) -> wf, cf, lf, vf
                 #pragma unroll
                 for (int cf = 0; cf < 4; ++cf)
-                    load_vector<float4>(K_shared_reg[ci % 2][cf], &K_shared[co % 3][ci][cf * 16 + (lane / 8) * 4]);
+                    load_vector<float4>(K_shared_reg[ci % 2][cf], &K_shared[co % STAGES][ci][cf * 16 + (lane / 8) * 4]);
             };
 
             load_K_shared_reg(0);
@@ -152,10 +154,10 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             // unroll(ci)
             // pipeline(ci, 2)
             #pragma unroll
-            for (int ci = 0; ci < 16; ++ci) {
+            for (int ci = 0; ci < TC; ++ci) {
                 if (ci < 15) {
                     load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                        &X_shared[co % 3][ci + 1][wp * 32 + (lane % 8) * 4]);
+                        &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
                     load_K_shared_reg(ci + 1);
                 }
 
@@ -179,23 +181,24 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             const auto load_K_shared_reg_partial = [&](int ci) {
                 #pragma unroll
                 for (int cf = 0; cf < 4; ++cf)
-                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + 3 < F)
-                        load_vector<float4>(K_shared_reg[ci % 2][cf], &K_shared[co % 3][ci][cf * 16 + (lane / 8) * 4]);
+                    if (bf * TF + cf * 16 + (lane / 8) * 4 + 3 < F)
+                        load_vector<float4>(K_shared_reg[ci % 2][cf],
+                            &K_shared[co % STAGES][ci][cf * 16 + (lane / 8) * 4]);
             };
 
             load_K_shared_reg_partial(0);
 
             #pragma unroll
-            for (int ci = 0; ci < 16; ++ci) {
-                if (ci < 15 && co * 16 + ci + 1 < C) {
-                    if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P)
+            for (int ci = 0; ci < TC; ++ci) {
+                if (ci < 15 && co * TC + ci + 1 < C) {
+                    if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P)
                         load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                            &X_shared[co % 3][ci + 1][wp * 32 + (lane % 8) * 4]);
+                            &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
 
                     load_K_shared_reg_partial(ci + 1);
                 }
 
-                if (co * 16 + ci < C)
+                if (co * TC + ci < C)
                     #pragma unroll
                     for (int cf = 0; cf < 4; ++cf)
                         #pragma unroll
@@ -216,16 +219,16 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
         __syncthreads();  // before the next co overwrites X.shared and K.shared
     }
 
-    if (bp * 64 + wp * 32 + (lane % 8) * 4 + 3 < P) {
-        if (bf * 64 + 63 < F) {
+    if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P) {
+        if (bf * TF + (TF - 1) < F) {
             #pragma unroll
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * 64
+                    store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP
                         + wp * 32 + (lane % 8) * 4],
                         Y_reg[cf][vf * 2]);
-                    store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * 64
+                    store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP
                         + wp * 32 + (lane % 8) * 4],
                         Y_reg[cf][vf * 2 + 1]);
                 }
@@ -234,13 +237,13 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
-                        store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * 64
+                    if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
+                        store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP
                             + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2]);
 
-                    if (bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
-                        store_vector<float4>(&Y[(n * F + bf * 64 + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * 64
+                    if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
+                        store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP
                             + wp * 32 + (lane % 8) * 4],
                             Y_reg[cf][vf * 2 + 1]);
                 }

@@ -95,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __restrict__ K_global,
          int B, int C, int H, int W, int F)
 {
+    constexpr int TN = 2, TC = 4, TF = 64, OWN_F = 4, TY = 8, OWN_Y = 4, TX = 8, OWN_X = 4, STAGES = 3;
     const int bn = blockIdx.z;      // tile(n, TN) -> bn, wn; grid(bn, by, bx)
     const int by = blockIdx.y;      // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
     const int bx = blockIdx.x;      // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
@@ -103,17 +104,17 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
     const int tid = w * 32 + lane;
 
     // cache_shared(X, at=co, vector=LOAD)
-    __shared__ __align__(16) float X_shared[3][2][4][10][12];
+    __shared__ __align__(16) float X_shared[STAGES][TN][TC][TY + 2][TX + 4];
     // cache_shared(K.global, at=co, vector=4)
-    __shared__ __align__(16) float K_global_shared[3][36][64];
+    __shared__ __align__(16) float K_global_shared[STAGES][36][TF];
 
     // tile_by_lanes(f, TF, LANES_F, OWN_F) -> bf, wf, lf, vf
-    for (int bf = 0; bf < (F + 63) / 64; ++bf) {
+    for (int bf = 0; bf < (F + TF - 1) / TF; ++bf) {
         // cache_register(Y, at=bf, vector=STORE)
-        float Y_reg[4][4][4] = {};
+        float Y_reg[OWN_Y][OWN_F][OWN_X] = {};
 
         const auto load_shared = [&](int co, int ahead) {
-            if (tid < 100 && ahead * 4 + co * 4 < C) {
+            if (tid < 100 && ahead * TC + co * TC < C) {
                 const int axis2 = tid / 10;
                 const int axis3 = tid % 10;
 
@@ -121,22 +122,22 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 for (int n = 0; n < 2; ++n)
                     #pragma unroll
                     for (int c = 0; c < 4; ++c)
-                        copy_async_or_zero<4>(&X_shared[(ahead + co) % 3][n][c][axis2][axis3],
-                            &X[(((bn * 2 + n) * C + ahead * 4 + co * 4 + c) * H + by * 8 + axis2 - 1) * W + bx * 8
+                        copy_async_or_zero<4>(&X_shared[(ahead + co) % STAGES][n][c][axis2][axis3],
+                            &X[(((bn * TN + n) * C + ahead * TC + co * TC + c) * H + by * TY + axis2 - 1) * W + bx * TX
                                 + axis3 - 1],
-                            by * 8 + axis2 >= 1 && by * 8 + axis2 < H + 1 && bx * 8 + axis3 >= 1
-                                && bx * 8 + axis3 < W + 1 && bn * 2 + n < B && ahead * 4 + co * 4 + c < C);
+                            by * TY + axis2 >= 1 && by * TY + axis2 < H + 1 && bx * TX + axis3 >= 1
+                                && bx * TX + axis3 < W + 1 && bn * TN + n < B && ahead * TC + co * TC + c < C);
             }
 
-            if (bf * 64 + (tid % 16) * 4 + 3 < F) {
+            if (bf * TF + (tid % 16) * 4 + 3 < F) {
                 if (ahead * 36 + co * 36 + 39 < C * 9) {
                     #pragma unroll
                     for (int part = 0; part < 5; ++part) {
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
                         if (part * 128 + tid < 576)
-                            copy_async<16>(&K_global_shared[(ahead + co) % 3][c_r_s][f * 4],
-                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * 64 + f * 4]);
+                            copy_async<16>(&K_global_shared[(ahead + co) % STAGES][c_r_s][f * 4],
+                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
                     }
                 } else {
                     #pragma unroll
@@ -144,8 +145,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         const int c_r_s = part * 8 + tid / 16;
                         const int f = tid % 16;
                         if (part * 128 + tid < 576 && ahead * 36 + co * 36 + c_r_s < C * 9)
-                            copy_async<16>(&K_global_shared[(ahead + co) % 3][c_r_s][f * 4],
-                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * 64 + f * 4]);
+                            copy_async<16>(&K_global_shared[(ahead + co) % STAGES][c_r_s][f * 4],
+                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
                     }
                 }
             }
@@ -162,12 +163,12 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
         wait_copies<1>();
         __syncthreads();  // X.shared and K.global.shared are complete: written above, read below
 
-        for (int co = 0; co < (C + 3) / 4; ++co) {
+        for (int co = 0; co < (C + TC - 1) / TC; ++co) {
             load_shared(co, 2);
             end_copies();
 
-            if (co * 4 + 3 < C && bn * 2 + 1 < B && bf * 64 + 63 < F) {
-                for (int ci = 0; ci < 4; ++ci) {
+            if (co * TC + (TC - 1) < C && bn * TN + (TN - 1) < B && bf * TF + (TF - 1) < F) {
+                for (int ci = 0; ci < TC; ++ci) {
                     // cache_register(X.shared, at=ci)
                     float X_shared_reg[6][6];
                     #pragma unroll
@@ -175,10 +176,10 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
-                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
+                                X_shared[co % STAGES][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
 
                     // cache_register(K.global.shared, at=ci, vector=OWN_F)
-                    float K_global_shared_reg[3][3][4];
+                    float K_global_shared_reg[3][3][OWN_F];
                     // unroll(r)
                     #pragma unroll
                     for (int r = 0; r < 3; ++r) {
@@ -186,7 +187,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int s = 0; s < 3; ++s)
                             load_vector<float4>(K_global_shared_reg[r][s],
-                                &K_global_shared[co % 3][ci * 9 + r * 3 + s][(lane / 2) * 4]);
+                                &K_global_shared[co % STAGES][ci * 9 + r * 3 + s][(lane / 2) * 4]);
                     }
 
                     #pragma unroll
@@ -194,44 +195,44 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int s = 0; s < 3; ++s)
                             #pragma unroll
-                            for (int vy = 0; vy < 4; ++vy)
+                            for (int vy = 0; vy < OWN_Y; ++vy)
                                 #pragma unroll
-                                for (int vf = 0; vf < 4; ++vf)
+                                for (int vf = 0; vf < OWN_F; ++vf)
                                     #pragma unroll
-                                    for (int vx = 0; vx < 4; ++vx)
+                                    for (int vx = 0; vx < OWN_X; ++vx)
                                         Y_reg[vy][vf][vx] +=
                                             X_shared_reg[r + vy][s + vx] * K_global_shared_reg[r][s][vf];
                 }
             } else {
-                for (int ci = 0; ci < 4; ++ci) {
+                for (int ci = 0; ci < TC; ++ci) {
                     float X_shared_reg[6][6];
                     #pragma unroll
                     for (int axis2 = 0; axis2 < 6; ++axis2)
                         #pragma unroll
                         for (int axis3 = 0; axis3 < 6; ++axis3)
                             X_shared_reg[axis2][axis3] =
-                                X_shared[co % 3][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
+                                X_shared[co % STAGES][w / 2][ci][(w % 2) * 4 + axis2][(lane % 2) * 4 + axis3];
 
-                    if (co * 4 + ci < C) {
-                        float K_global_shared_reg[3][3][4];
-                        if (bn * 2 + w / 2 < B && bf * 64 + (lane / 2) * 4 + 3 < F)
+                    if (co * TC + ci < C) {
+                        float K_global_shared_reg[3][3][OWN_F];
+                        if (bn * TN + w / 2 < B && bf * TF + (lane / 2) * 4 + 3 < F)
                             #pragma unroll
                             for (int r = 0; r < 3; ++r)
                                 #pragma unroll
                                 for (int s = 0; s < 3; ++s)
                                     load_vector<float4>(K_global_shared_reg[r][s],
-                                        &K_global_shared[co % 3][ci * 9 + r * 3 + s][(lane / 2) * 4]);
+                                        &K_global_shared[co % STAGES][ci * 9 + r * 3 + s][(lane / 2) * 4]);
 
                         #pragma unroll
                         for (int r = 0; r < 3; ++r)
                             #pragma unroll
                             for (int s = 0; s < 3; ++s)
                                 #pragma unroll
-                                for (int vy = 0; vy < 4; ++vy)
+                                for (int vy = 0; vy < OWN_Y; ++vy)
                                     #pragma unroll
-                                    for (int vf = 0; vf < 4; ++vf)
+                                    for (int vf = 0; vf < OWN_F; ++vf)
                                         #pragma unroll
-                                        for (int vx = 0; vx < 4; ++vx)
+                                        for (int vx = 0; vx < OWN_X; ++vx)
                                             Y_reg[vy][vf][vx] +=
                                                 X_shared_reg[r + vy][s + vx] * K_global_shared_reg[r][s][vf];
                     }
@@ -242,28 +243,28 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
             __syncthreads();  // before the next co overwrites X.shared and K.global.shared
         }
 
-        if (bn * 2 + w / 2 < B && bx * 8 + (lane % 2) * 4 + 3 < W) {
-            if (by * 8 + 7 < H && bf * 64 + 63 < F) {
+        if (bn * TN + w / 2 < B && bx * TX + (lane % 2) * 4 + 3 < W) {
+            if (by * TY + (TY - 1) < H && bf * TF + (TF - 1) < F) {
                 #pragma unroll
-                for (int vy = 0; vy < 4; ++vy)
+                for (int vy = 0; vy < OWN_Y; ++vy)
                     #pragma unroll
-                    for (int vf = 0; vf < 4; ++vf)
-                        store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + (lane / 2) * 4 + vf) * H + by * 8
+                    for (int vf = 0; vf < OWN_F; ++vf)
+                        store_vector<float4>(&Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
                             + (w % 2) * 4 + vy)
                             * W
-                            + bx * 8 + (lane % 2) * 4],
+                            + bx * TX + (lane % 2) * 4],
                             Y_reg[vy][vf]);
             } else {
                 #pragma unroll
-                for (int vy = 0; vy < 4; ++vy)
-                    if (by * 8 + (w % 2) * 4 + vy < H)
+                for (int vy = 0; vy < OWN_Y; ++vy)
+                    if (by * TY + (w % 2) * 4 + vy < H)
                         #pragma unroll
-                        for (int vf = 0; vf < 4; ++vf)
-                            if (bf * 64 + (lane / 2) * 4 + vf < F)
-                                store_vector<float4>(&Y[(((bn * 2 + w / 2) * F + bf * 64 + (lane / 2) * 4 + vf) * H
-                                    + by * 8 + (w % 2) * 4 + vy)
+                        for (int vf = 0; vf < OWN_F; ++vf)
+                            if (bf * TF + (lane / 2) * 4 + vf < F)
+                                store_vector<float4>(&Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H
+                                    + by * TY + (w % 2) * 4 + vy)
                                     * W
-                                    + bx * 8 + (lane % 2) * 4],
+                                    + bx * TX + (lane % 2) * 4],
                                     Y_reg[vy][vf]);
             }
         }

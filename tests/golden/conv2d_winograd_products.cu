@@ -116,11 +116,12 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
 extern "C" __global__ void __launch_bounds__(128)
 conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, int C)
 {
+    constexpr int COUNT = 128;
     const int dc = blockIdx.y;   // transform_images(COUNT)
     const int db = blockIdx.x;
     const int dt = threadIdx.x;
 
-    if (db * 128 + dt < B * 49) {
+    if (db * COUNT + dt < B * 49) {
         float D_reg[6][6];
         #pragma unroll
         for (int i = 0; i < 6; ++i)
@@ -159,7 +160,7 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                DT[((u * 6 + v) * C + dc) * (B * 49) + db * 128 + dt] =
+                DT[((u * 6 + v) * C + dc) * (B * 49) + db * COUNT + dt] =
                     v == 0
                         ? DC_reg[u][0] - 2.5f * DC_reg[u][2] + DC_reg[u][4]
                         : (v == 1
@@ -189,6 +190,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, float* __restrict__ M,
                   int B, int C, int F)
 {
+    constexpr int TF = 64, TP = 128, TC = 16, STAGES = 2;
     const int uv = blockIdx.z;                 // collapse(M.u, M.v) -> uv; grid(uv, bf, bp)
     const int bf = blockIdx.y;                 // tile(M.f, TF) -> bf, tf
     const int bp = blockIdx.x;                 // tile(M.p, TP) -> bp, tp; resident(bp, BLOCKS)
@@ -199,9 +201,9 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     const int tid = wf * 64 + wp * 32 + lane;
 
     // cache_shared(KT, at=co, vector=4)
-    __shared__ __align__(16) float KT_shared[2][16][64];
+    __shared__ __align__(16) float KT_shared[STAGES][TC][TF];
     // cache_shared(DT, at=co, vector=4)
-    __shared__ __align__(16) float DT_shared[2][16][128];
+    __shared__ __align__(16) float DT_shared[STAGES][TC][TP];
 
     // cache_register(M, at=bp, vector=4)
     float M_reg[2][4][2][4] = {};
@@ -211,38 +213,38 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         for (int part = 0; part < 2; ++part) {
             const int c = part * 8 + tid / 16;
             const int f = tid % 16;
-            copy_async<16>(&KT_shared[(ahead + co) % 2][c][f * 4],
-                &KT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + c) * F + bf * 64 + f * 4]);
+            copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
+                &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async<16>(&DT_shared[(ahead + co) % 2][part * 4 + wf * 2 + wp][lane * 4],
-                &DT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + part * 4 + wf * 2 + wp) * (B * 49) + bp * 128
+            copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + bp * TP
                     + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int co, int ahead) {
-        if (bf * 64 + (tid % 16) * 4 + 3 < F)
+        if (bf * TF + (tid % 16) * 4 + 3 < F)
             #pragma unroll
             for (int part = 0; part < 2; ++part) {
                 const int c = part * 8 + tid / 16;
                 const int f = tid % 16;
-                if (ahead * 16 + co * 16 + c < C)
-                    copy_async<16>(&KT_shared[(ahead + co) % 2][c][f * 4],
-                        &KT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + c) * F + bf * 64 + f * 4]);
+                if (ahead * TC + co * TC + c < C)
+                    copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
+                        &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
             }
 
-        if (bp * 128 + lane * 4 + 3 < B * 49)
+        if (bp * TP + lane * 4 + 3 < B * 49)
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                if (ahead * 16 + co * 16 + part * 4 + wf * 2 + wp < C)
-                    copy_async<16>(&DT_shared[(ahead + co) % 2][part * 4 + wf * 2 + wp][lane * 4],
-                        &DT[((uv / 6 * 6 + uv % 6) * C + ahead * 16 + co * 16 + part * 4 + wf * 2 + wp) * (B * 49)
-                            + bp * 128 + lane * 4]);
+                if (ahead * TC + co * TC + part * 4 + wf * 2 + wp < C)
+                    copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                        &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49)
+                            + bp * TP + lane * 4]);
     };
 
-    if (bf * 64 + 63 < F && C >= 16 && bp * 128 + 127 < B * 49)
+    if (bf * TF + (TF - 1) < F && C >= 16 && bp * TP + (TP - 1) < B * 49)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -252,7 +254,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     wait_copies<0>();
     __syncthreads();  // KT.shared and DT.shared are complete: written above, read below
 
-    const bool full = bf * 64 + 63 < F && bp * 128 + 127 < B * 49;
+    const bool full = bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49;
 
     // cache_register(DT.shared, at=ci, vector=4)
     float DT_shared_reg[2][2][4];
@@ -273,13 +275,13 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     const auto load_registers_partial = [&](int slot, int ci) {
         #pragma unroll
         for (int cf = 0; cf < 2; ++cf)
-            if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + 3 < F)
+            if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + 3 < F)
                 load_vector<float4>(KT_shared_reg[ci % 2][cf],
                     &KT_shared[slot][ci][wf * 32 + cf * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
-            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
+            if (bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
                 load_vector<float4>(DT_shared_reg[ci % 2][cp],
                     &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
     };
@@ -311,29 +313,29 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 
     // tile(M.c, TC) -> co, ci
     // pipeline(co, STAGES)
-    for (int co = 0; co < (C + 15) / 16; ++co) {
-        if (bf * 64 + 63 < F && co * 16 + 31 < C && bp * 128 + 127 < B * 49)
+    for (int co = 0; co < (C + TC - 1) / TC; ++co) {
+        if (bf * TF + (TF - 1) < F && co * TC + (2 * TC - 1) < C && bp * TP + (TP - 1) < B * 49)
             load_shared(co, 1);
         else
             load_shared_partial(co, 1);
 
         end_copies();
 
-        if (co * 16 + 15 < C && bf * 64 + 63 < F && bp * 128 + 127 < B * 49) {
+        if (co * TC + (TC - 1) < C && bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49) {
             // unroll(ci)
             // pipeline(ci, 2, across=co)
             #pragma unroll
-            for (int ci = 0; ci < 15; ++ci) {
-                load_registers(co % 2, ci + 1);
+            for (int ci = 0; ci < TC - 1; ++ci) {
+                load_registers(co % STAGES, ci + 1);
                 multiply(ci % 2);
             }
         } else {
             #pragma unroll
-            for (int ci = 0; ci < 15; ++ci) {
-                if (co * 16 + ci + 1 < C)
-                    load_registers_partial(co % 2, ci + 1);
+            for (int ci = 0; ci < TC - 1; ++ci) {
+                if (co * TC + ci + 1 < C)
+                    load_registers_partial(co % STAGES, ci + 1);
 
-                if (co * 16 + ci < C)
+                if (co * TC + ci < C)
                     multiply(ci % 2);
             }
         }
@@ -341,14 +343,14 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         wait_copies<0>();
         __syncthreads();  // KT.shared and DT.shared are complete: written above, read below
 
-        if (co * 16 + 16 < C) {
-            if (bf * 64 + 63 < F && bp * 128 + 127 < B * 49)
-                load_registers((co + 1) % 2, 0);
+        if (co * TC + 16 < C) {
+            if (bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49)
+                load_registers((co + 1) % STAGES, 0);
             else
-                load_registers_partial((co + 1) % 2, 0);
+                load_registers_partial((co + 1) % STAGES, 0);
         }
 
-        if (co * 16 + 15 < C)
+        if (co * TC + (TC - 1) < C)
             multiply(1);
     }
 
@@ -359,24 +361,24 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             for (int cf = 0; cf < 2; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 4; ++vf)
-                    store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4
+                    store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4
                         + vf)
                         * (B * 49)
-                        + bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4],
+                        + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                         M_reg[cf][vf][cp]);
     } else {
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
-            if (bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
+            if (bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
                 #pragma unroll
                 for (int cf = 0; cf < 2; ++cf)
                     #pragma unroll
                     for (int vf = 0; vf < 4; ++vf)
-                        if (bf * 64 + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
-                            store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * 64 + wf * 32 + cf * 16
+                        if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
+                            store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16
                                 + (lane / 8) * 4 + vf)
                                 * (B * 49)
-                                + bp * 128 + wp * 64 + cp * 32 + (lane % 8) * 4],
+                                + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
     }
 }
@@ -389,17 +391,18 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 extern "C" __global__ void __launch_bounds__(128)
 conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int F)
 {
+    constexpr int COUNT = 128;
     const int Y_f = blockIdx.y;  // transform_results(COUNT, WIDTH)
     const int yb = blockIdx.x;
     const int yt = threadIdx.x;
 
-    if (yb * 128 + yt < B * 49) {
+    if (yb * COUNT + yt < B * 49) {
         float S_reg[6][6];
         #pragma unroll
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                S_reg[u][v] = M[((u * 6 + v) * F + Y_f) * (B * 49) + yb * 128 + yt];
+                S_reg[u][v] = M[((u * 6 + v) * F + Y_f) * (B * 49) + yb * COUNT + yt];
 
         float SC_reg[4][6];
         #pragma unroll

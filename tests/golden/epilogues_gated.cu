@@ -272,8 +272,10 @@ swiglu(const __grid_constant__ TensorMap A_map,
        const __grid_constant__ TensorMap C_map,
        int M, int K, int N)
 {
-    const Tiles tiles = {1, (M + 127) / 128, ((N + 63) / 64 + 1) / 2, 8};
-    const int w = uniform(threadIdx.y);                                    // tile(bj, 2) -> bj, w; bind(w, block.z)
+    constexpr int TM = 128, TN = 64, KI = 16;
+    const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 8};
+    // tile(bj, 2) -> bj, w; bind(w, block.z)
+    const int w = uniform(threadIdx.y);
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
@@ -283,7 +285,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
     __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 32768);
+    __nv_bfloat16 (*As)[TM][64] = reinterpret_cast<__nv_bfloat16 (*)[TM][64]>(shared + 32768);
     // cache_shared(G, at=ko, vector=V, panel=64) -> Gs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Gs)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared + 131072);
@@ -357,16 +359,16 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                            describe_128<1024, 0>(&Gs[slot][0][fk * 16][0]));
+                        wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
+                            describe_128<1024, 0>(&Gs[slot][0][fk * KI][0]));
                 }
 
                 #pragma unroll
                 for (int wi = 0; wi < 2; ++wi)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                            describe_128<1024, 0>(&Us[slot][0][fk * 16][0]));
+                        wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
+                            describe_128<1024, 0>(&Us[slot][0][fk * KI][0]));
 
                 complete_earlier_wgmma();
 
@@ -425,7 +427,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
             wait_for_group<128>(w);  // Cs is complete: written above, read below
 
             if (lane == 0) {
-                store_box_2d(C_map, Cs[w], bj * 128 + w * 64, bi * 128);
+                store_box_2d(C_map, Cs[w], bj * (2 * TN) + w * TN, bi * TM);
                 end_stores();
             }
 
@@ -456,13 +458,13 @@ swiglu(const __grid_constant__ TensorMap A_map,
 
                         expect_bytes(&filled[slot], 32768);
                         // bulk(As)
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * TM);
 
                         // bulk(Gs)
-                        copy_box_2d(Gs[slot], G_map, &filled[slot], bj * 128 + turn * 64, ko * 64);
+                        copy_box_2d(Gs[slot], G_map, &filled[slot], bj * (2 * TN) + turn * 64, ko * 64);
 
                         // bulk(Us)
-                        copy_box_2d(Us[slot], U_map, &filled[slot], bj * 128 + turn * 64, ko * 64);
+                        copy_box_2d(Us[slot], U_map, &filled[slot], bj * (2 * TN) + turn * 64, ko * 64);
 
                         next_slot<6>(slot, phase);
                     }

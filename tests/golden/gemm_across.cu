@@ -55,6 +55,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -64,9 +65,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     const int tid = wi * 64 + wj * 32 + lane;
 
     // cache_shared(A, at=ko, layout=[k, i])
-    __shared__ __align__(16) float A_shared[2][8][132];
+    __shared__ __align__(16) float A_shared[STAGES][TK][TM + 4];
     // cache_shared(B, at=ko, vector=4)
-    __shared__ __align__(16) float B_shared[2][8][256];
+    __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
@@ -76,34 +77,35 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         for (int part = 0; part < 4; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[(ahead + ko) % 2][k][i], &A[(bi * 128 + i) * K + ahead * 8 + ko * 8 + k]);
+            copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i], &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
         }
 
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
-                &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
-        if (ahead * 8 + ko * 8 + tid % 8 < K)
+        if (ahead * TK + ko * TK + tid % 8 < K)
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int k = tid % 8;
-                if (bi * 128 + i < M)
-                    copy_async<4>(&A_shared[(ahead + ko) % 2][k][i], &A[(bi * 128 + i) * K + ahead * 8 + ko * 8 + k]);
+                if (bi * TM + i < M)
+                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                        &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
             }
 
-        if (bj * 256 + wj * 128 + lane * 4 + 3 < N)
+        if (bj * TN + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int part = 0; part < 2; ++part)
-                if (ahead * 8 + ko * 8 + part * 4 + wi < K)
-                    copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                if (ahead * TK + ko * TK + part * 4 + wi < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                        &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
-    if (K >= 8 && bi * 128 + 127 < M && bj * 256 + 255 < N)
+    if (K >= 8 && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -130,16 +132,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
+            if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N)
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -167,25 +169,25 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
-    for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
-        if (ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
+    for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
+        if (ko * TK + (2 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
             load_shared(ko, 1);
         else
             load_shared_partial(ko, 1);
 
         end_copies();
-        const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;
+        const bool full = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
         if (full) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                load_registers(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                load_registers(ko % STAGES, ki + 1);
                 multiply(ki % 2);
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                load_registers_partial(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                load_registers_partial(ko % STAGES, ki + 1);
                 multiply(ki % 2);
             }
         }
@@ -194,17 +196,17 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
         if (full)
-            load_registers((ko + 1) % 2, 0);
+            load_registers((ko + 1) % STAGES, 0);
         else
-            load_registers_partial((ko + 1) % 2, 0);
+            load_registers_partial((ko + 1) % STAGES, 0);
 
         multiply(1);
     }
 
-    if (((K + 7) / 8) * 8 <= K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (((K + TK - 1) / TK) * TK <= K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            load_registers(((K + 7) / 8 + 1) % 2, ki + 1);
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
             multiply(ki % 2);
         }
 
@@ -216,31 +218,31 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
-                        + wj * 128 + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                        + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            if (((K + 7) / 8) * 8 + ki < K + 7)
-                load_registers_partial(((K + 7) / 8 + 1) % 2, ki + 1);
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            if (((K + TK - 1) / TK) * TK + ki < K + 7)
+                load_registers_partial(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
 
-            if (((K + 7) / 8) * 8 + ki < K + 8)
+            if (((K + TK - 1) / TK) * TK + ki < K + 8)
                 multiply(ki % 2);
         }
 
-        if (((K + 7) / 8) * 8 <= K)
+        if (((K + TK - 1) / TK) * TK <= K)
             multiply(1);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
+                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
+                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }

@@ -7,36 +7,37 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
      float alpha, float beta, int M, int K, int N)
 {
+    constexpr int T = 16;
     const int bi = blockIdx.y;   // tile(i, T) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;   // tile(j, T) -> bj, tj; bind(bj, block.x)
     const int ti = threadIdx.y;  // bind(ti, thread.y)
     const int tj = threadIdx.x;  // bind(tj, thread.x)
 
     // cache_shared(A, at=ko)
-    __shared__ float A_shared[16][16];
+    __shared__ float A_shared[T][T];
     // cache_shared(B, at=ko)
-    __shared__ float B_shared[16][16];
+    __shared__ float B_shared[T][T];
 
     // cache_register(P, at=bj)
     float P_reg = 0.0f;
 
     // tile(k, T) -> ko, ki
-    for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        if (bi * 16 + ti < M && ko * 16 + tj < K)
-            A_shared[ti][tj] = A[(bi * 16 + ti) * K + ko * 16 + tj];
+    for (int ko = 0; ko < (K + T - 1) / T; ++ko) {
+        if (bi * T + ti < M && ko * T + tj < K)
+            A_shared[ti][tj] = A[(bi * T + ti) * K + ko * T + tj];
 
-        if (ko * 16 + ti < K && bj * 16 + tj < N)
-            B_shared[ti][tj] = B[(ko * 16 + ti) * N + bj * 16 + tj];
+        if (ko * T + ti < K && bj * T + tj < N)
+            B_shared[ti][tj] = B[(ko * T + ti) * N + bj * T + tj];
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (bi * 16 + ti < M && bj * 16 + tj < N) {
-            if (ko * 16 + 15 < K) {
-                for (int ki = 0; ki < 16; ++ki)
+        if (bi * T + ti < M && bj * T + tj < N) {
+            if (ko * T + (T - 1) < K) {
+                for (int ki = 0; ki < T; ++ki)
                     P_reg += A_shared[ti][ki] * B_shared[ki][tj];
             } else {
-                for (int ki = 0; ki < 16; ++ki)
-                    if (ko * 16 + ki < K)
+                for (int ki = 0; ki < T; ++ki)
+                    if (ko * T + ki < K)
                         P_reg += A_shared[ti][ki] * B_shared[ki][tj];
             }
         }
@@ -44,6 +45,6 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 16 + ti < M && bj * 16 + tj < N)
-        C[(bi * 16 + ti) * N + bj * 16 + tj] = alpha * P_reg + beta * C[(bi * 16 + ti) * N + bj * 16 + tj];
+    if (bi * T + ti < M && bj * T + tj < N)
+        C[(bi * T + ti) * N + bj * T + tj] = alpha * P_reg + beta * C[(bi * T + ti) * N + bj * T + tj];
 }

@@ -4,67 +4,68 @@
 extern "C" __global__ void __launch_bounds__(128)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
+    constexpr int TS = 32, WPT = 8;
     const int bi = blockIdx.y;   // tile(i, TS) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;   // tile(j, TS) -> bj, tj; bind(bj, block.x)
     const int ti = threadIdx.y;  // bind(ti, thread.y)
     const int tj = threadIdx.x;  // bind(tj, thread.x)
 
     // cache_shared(A, at=ko)
-    __shared__ float A_shared[32][32];
+    __shared__ float A_shared[TS][TS];
     // cache_shared(B, at=ko)
-    __shared__ float B_shared[32][32];
+    __shared__ float B_shared[TS][TS];
 
     // cache_register(C, at=bj)
-    float C_reg[8] = {};
+    float C_reg[WPT] = {};
 
     // tile(k, TS) -> ko, ki
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + 31 < K && bi * 32 + 31 < M && bj * 32 + 31 < N) {
+    for (int ko = 0; ko < (K + TS - 1) / TS; ++ko) {
+        if (ko * TS + (TS - 1) < K && bi * TS + (TS - 1) < M && bj * TS + (TS - 1) < N) {
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                A_shared[part * 4 + ti][tj] = A[(bi * 32 + part * 4 + ti) * K + ko * 32 + tj];
+                A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
 
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                B_shared[part * 4 + ti][tj] = B[(ko * 32 + part * 4 + ti) * N + bj * 32 + tj];
+                B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
         } else {
-            if (ko * 32 + tj < K)
+            if (ko * TS + tj < K)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
-                    if (bi * 32 + part * 4 + ti < M)
-                        A_shared[part * 4 + ti][tj] = A[(bi * 32 + part * 4 + ti) * K + ko * 32 + tj];
+                    if (bi * TS + part * 4 + ti < M)
+                        A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
 
-            if (bj * 32 + tj < N)
+            if (bj * TS + tj < N)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
-                    if (ko * 32 + part * 4 + ti < K)
-                        B_shared[part * 4 + ti][tj] = B[(ko * 32 + part * 4 + ti) * N + bj * 32 + tj];
+                    if (ko * TS + part * 4 + ti < K)
+                        B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
         }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (bj * 32 + tj < N) {
-            if (ko * 32 + 31 < K && bi * 32 + 31 < M) {
+        if (bj * TS + tj < N) {
+            if (ko * TS + (TS - 1) < K && bi * TS + (TS - 1) < M) {
                 // unroll(ki)
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < TS; ++ki) {
                     // cache_register(B.shared, at=ki)
                     float B_shared_reg = B_shared[ki][tj];
 
                     // coarsen(ti, WPT) -> ti, wi
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi)
+                    for (int wi = 0; wi < WPT; ++wi)
                         C_reg[wi] += A_shared[wi * 4 + ti][ki] * B_shared_reg;
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki)
-                    if (ko * 32 + ki < K) {
+                for (int ki = 0; ki < TS; ++ki)
+                    if (ko * TS + ki < K) {
                         float B_shared_reg = B_shared[ki][tj];
 
                         #pragma unroll
-                        for (int wi = 0; wi < 8; ++wi)
-                            if (bi * 32 + wi * 4 + ti < M)
+                        for (int wi = 0; wi < WPT; ++wi)
+                            if (bi * TS + wi * 4 + ti < M)
                                 C_reg[wi] += A_shared[wi * 4 + ti][ki] * B_shared_reg;
                     }
             }
@@ -73,16 +74,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bj * 32 + tj < N) {
-        if (bi * 32 + 31 < M) {
+    if (bj * TS + tj < N) {
+        if (bi * TS + (TS - 1) < M) {
             #pragma unroll
-            for (int wi = 0; wi < 8; ++wi)
-                C[(bi * 32 + wi * 4 + ti) * N + bj * 32 + tj] = C_reg[wi];
+            for (int wi = 0; wi < WPT; ++wi)
+                C[(bi * TS + wi * 4 + ti) * N + bj * TS + tj] = C_reg[wi];
         } else {
             #pragma unroll
-            for (int wi = 0; wi < 8; ++wi)
-                if (bi * 32 + wi * 4 + ti < M)
-                    C[(bi * 32 + wi * 4 + ti) * N + bj * 32 + tj] = C_reg[wi];
+            for (int wi = 0; wi < WPT; ++wi)
+                if (bi * TS + wi * 4 + ti < M)
+                    C[(bi * TS + wi * 4 + ti) * N + bj * TS + tj] = C_reg[wi];
         }
     }
 }

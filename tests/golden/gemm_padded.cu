@@ -106,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* __restrict__ B_global,
        int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
     const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -113,20 +114,20 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     const int lane = threadIdx.x;
 
     // cache_shared(A.global, at=ko, vector=4)
-    __shared__ __align__(16) float A_global_shared[2][8][128];
+    __shared__ __align__(16) float A_global_shared[STAGES][TK][TM];
     // cache_shared(B.global, at=ko, vector=4)
-    __shared__ __align__(16) float B_global_shared[2][8][256];
+    __shared__ __align__(16) float B_global_shared[STAGES][TK][TN];
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
-        &A_global[(wi * 2 + wj) * (((M + 127) / 128) * 128) + bi * 128 + lane * 4]);
+        &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
 
     const auto load_B_global_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            copy_async<16>(&B_global_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
-                &B_global[(ahead * 8 + ko * 8 + part * 4 + wi) * (((N + 255) / 256) * 256) + bj * 256 + wj * 128
+            copy_async<16>(&B_global_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                &B_global[(ahead * TK + ko * TK + part * 4 + wi) * (((N + TN - 1) / TN) * TN) + bj * TN + wj * 128
                     + lane * 4]);
     };
 
@@ -183,29 +184,29 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < ((K + 31) / 32) * 4 - 1; ++ko) {
-        copy_async<16>(&A_global_shared[(ko + 1) % 2][wi * 2 + wj][lane * 4],
-            &A_global[(ko * 8 + wi * 2 + wj + 8) * (((M + 127) / 128) * 128) + bi * 128 + lane * 4]);
+        copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
+            &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
         load_B_global_shared(ko, 1);
         end_copies();
 
         // pipeline(ki, 2, across=ko)
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            load_A_global_shared_reg(ko % 2, ki + 1);
-            load_B_global_shared_reg(ko % 2, ki + 1);
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            load_A_global_shared_reg(ko % STAGES, ki + 1);
+            load_B_global_shared_reg(ko % STAGES, ki + 1);
             multiply(ki % 2);
         }
 
         wait_copies<0>();
         __syncthreads();  // A.global.shared and B.global.shared are complete: written above, read below
 
-        load_A_global_shared_reg((ko + 1) % 2, 0);
-        load_B_global_shared_reg((ko + 1) % 2, 0);
+        load_A_global_shared_reg((ko + 1) % STAGES, 0);
+        load_B_global_shared_reg((ko + 1) % STAGES, 0);
         multiply(1);
     }
 
     #pragma unroll
-    for (int ki = 0; ki < 7; ++ki) {
+    for (int ki = 0; ki < TK - 1; ++ki) {
         load_A_global_shared_reg(1, ki + 1);
         load_B_global_shared_reg(1, ki + 1);
         multiply(ki % 2);
@@ -213,26 +214,26 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     multiply(1);
 
-    if (bj * 256 + 255 < N && bi * 128 + 127 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
-                        + wj * 128 + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                        + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
+                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
+                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }

@@ -233,6 +233,7 @@ static __device__ __forceinline__ void wgmma_m64n128k16_trans_f16(float* C, unsi
 extern "C" __global__ void __launch_bounds__(64)
 gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, int N)
 {
+    constexpr int HB = 64;
     const int rows = blockIdx.y;   // reduce_columns(top, top.r, top.c, HB, T) -> tops, h, tt
     const int block = blockIdx.x;
     const int tt = threadIdx.x;
@@ -243,22 +244,22 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
     for (int v_2 = 0; v_2 < 4; ++v_2)
         tops_reg[v_2] = -INFINITY;
 
-    if (rows * 64 + 63 < K && block * 256 + 255 < N) {
-        for (int h = 0; h < 64; ++h) {
+    if (rows * HB + (HB - 1) < K && block * 256 + 255 < N) {
+        for (int h = 0; h < HB; ++h) {
             // cache_register(B, at=h, vector=4)
             float B_reg[4];
-            load_vector<float4>(B_reg, &B[(rows * 64 + h) * N + block * 256 + tt * 4]);
+            load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
 
             #pragma unroll
             for (int v_2 = 0; v_2 < 4; ++v_2)
                 tops_reg[v_2] = fmaxf(tops_reg[v_2], fabsf(B_reg[v_2]));
         }
     } else {
-        for (int h = 0; h < 64; ++h)
-            if (rows * 64 + h < K) {
+        for (int h = 0; h < HB; ++h)
+            if (rows * HB + h < K) {
                 float B_reg[4];
                 if (block * 256 + tt * 4 + 3 < N)
-                    load_vector<float4>(B_reg, &B[(rows * 64 + h) * N + block * 256 + tt * 4]);
+                    load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
 
                 #pragma unroll
                 for (int v_2 = 0; v_2 < 4; ++v_2)
@@ -279,18 +280,19 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
 extern "C" __global__ void __launch_bounds__(64)
 gemm_f16x2_top(float* __restrict__ top, const float* __restrict__ tops, int K, int N)
 {
+    constexpr int T = 64;
     const int ub = blockIdx.x;   // blocks(top.c2, T) -> ub, ut
     const int ut = threadIdx.x;
 
-    if (ub * 64 + ut < N) {
+    if (ub * T + ut < N) {
         // cache_register(top, at=ut)
         float top_reg = -INFINITY;
 
         // reduce_columns(top, top.r, top.c, HB, T) -> tops, h, tt
         for (int rows = 0; rows < (K + 63) / 64; ++rows)
-            top_reg = fmaxf(top_reg, tops[rows * N + ub * 64 + ut]);
+            top_reg = fmaxf(top_reg, tops[rows * N + ub * T + ut]);
 
-        top[ub * 64 + ut] = top_reg;
+        top[ub * T + ut] = top_reg;
     }
 }
 
@@ -395,6 +397,7 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 extern "C" __global__ void __launch_bounds__(64)
 gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half* __restrict__ S, int K, int N)
 {
+    constexpr int H = 8;
     const int rows_2 = blockIdx.y;  // cut_rows(S.r, S.c, S.n, H, T) -> sb, st, sv
     const int sb = blockIdx.x;
     const int st = threadIdx.x;
@@ -402,7 +405,7 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
     const auto store_S = [&](int slot) {
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            const float4 B_vec = *reinterpret_cast<const float4*>(&B[(rows_2 * 8 + slot) * N + sb * 256 + st * 4]);
+            const float4 B_vec = *reinterpret_cast<const float4*>(&B[(rows_2 * H + slot) * N + sb * 256 + st * 4]);
             const float4 top_vec = *reinterpret_cast<const float4*>(&top[sb * 256 + st * 4]);
             __align__(8) __half S_vec[4];
             S_vec[0] =
@@ -429,20 +432,20 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
                     : B_vec.w * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))
                         - __half2float(__float2half(B_vec.w
                             * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))))));
-            *reinterpret_cast<uint2*>(&S[(n * K + rows_2 * 8 + slot) * N + sb * 256 + st * 4]) =
+            *reinterpret_cast<uint2*>(&S[(n * K + rows_2 * H + slot) * N + sb * 256 + st * 4]) =
                 *reinterpret_cast<const uint2*>(S_vec);
         }
     };
 
     if (sb * 256 + st * 4 + 3 < N) {
-        if (rows_2 * 8 + 7 < K) {
+        if (rows_2 * H + (H - 1) < K) {
             #pragma unroll
-            for (int r = 0; r < 8; ++r)
+            for (int r = 0; r < H; ++r)
                 store_S(r);
         } else {
             #pragma unroll
-            for (int r = 0; r < 8; ++r)
-                if (rows_2 * 8 + r < K)
+            for (int r = 0; r < H; ++r)
+                if (rows_2 * H + r < K)
                     store_S(r);
         }
     }
@@ -465,8 +468,9 @@ gemm_f16x2_P(float* __restrict__ C,
              const __grid_constant__ TensorMap S_map,
              int M, int K, int N)
 {
-    const Tiles tiles = {1, (M + 127) / 128, (N + 127) / 128, 8};
-    const int wi = uniform(threadIdx.y);                           // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    constexpr int TM = 128, TN = 128, KI = 16;
+    const Tiles tiles = {1, (M + TM - 1) / TM, (N + TN - 1) / TN, 8};
+    const int wi = uniform(threadIdx.y);                               // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
     // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
     const int tid = wi * 128 + lane;
@@ -474,7 +478,7 @@ gemm_f16x2_P(float* __restrict__ C,
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(R, at=ko, vector=V) -> Rs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Rs)[2][128][64] = reinterpret_cast<__half (*)[2][128][64]>(shared);
+    __half (*Rs)[2][TM][64] = reinterpret_cast<__half (*)[2][TM][64]>(shared);
     // cache_shared(S, at=ko, vector=V, panel=64) -> Ss
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Ss)[2][2][64][64] = reinterpret_cast<__half (*)[2][2][64][64]>(shared + 98304);
@@ -535,8 +539,8 @@ gemm_f16x2_P(float* __restrict__ C,
                             // unroll(fk)
                             #pragma unroll
                             for (int fk = 0; fk < 4; ++fk)
-                                wgmma_m64n128k16_trans_f16(Tf, describe_128<1024, 0>(&Rs[slot][p][wi * 64][fk * 16]),
-                                    describe_128<1024, 16384>(&Ss[slot][0][q][fk * 16][0]));
+                                wgmma_m64n128k16_trans_f16(Tf, describe_128<1024, 0>(&Rs[slot][p][wi * 64][fk * KI]),
+                                    describe_128<1024, 16384>(&Ss[slot][0][q][fk * KI][0]));
                         }
                     } else {
                         #pragma unroll
@@ -545,8 +549,8 @@ gemm_f16x2_P(float* __restrict__ C,
                                 #pragma unroll
                                 for (int fk = 0; fk < 4; ++fk)
                                     wgmma_m64n128k16_trans_f16(Tf, describe_128<1024,
-                                        0>(&Rs[slot][p][wi * 64][fk * 16]), describe_128<1024,
-                                        16384>(&Ss[slot][0][q][fk * 16][0]));
+                                        0>(&Rs[slot][p][wi * 64][fk * KI]), describe_128<1024,
+                                        16384>(&Ss[slot][0][q][fk * KI][0]));
                     }
                 }
 
@@ -566,7 +570,7 @@ gemm_f16x2_P(float* __restrict__ C,
                 next_slot<3>(slot, phase);
             }
 
-            if (bi * 128 + 127 < M && bj * 128 + 127 < N) {
+            if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
                 // cache_register(C, at=bj, vector=2) -> Cf
                 float Cf[64];
                 #pragma unroll
@@ -577,48 +581,48 @@ gemm_f16x2_P(float* __restrict__ C,
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                                 Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
-                                    * power_of_two(fmaxf(most[bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                                    * power_of_two(fmaxf(most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
                                         + (lane / 4) % 8],
                                         7.888609052210118e-31f))
-                                    * power_of_two(fmaxf(top[bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                    * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
                                         7.888609052210118e-31f));
 
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)
                     #pragma unroll
                     for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
-                        store_vector<float2>(&C[(bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8)
+                        store_vector<float2>(&C[(bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8)
                             * N
-                            + bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
+                            + bj * TN + Cf_tj_high * 8 + (lane % 4) * 2],
                             &Cf[Cf_tj_high * 4 + i64_high * 2]);
             } else {
                 float Cf[64];
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
+                    if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                         #pragma unroll
                         for (int tj_high = 0; tj_high < 16; ++tj_high)
                             #pragma unroll
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
-                                if (bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low < N)
+                                if (bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low < N)
                                     Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                                         Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
-                                            * power_of_two(fmaxf(most[bi * 128 + wi * 64 + (lane / 32) * 16
+                                            * power_of_two(fmaxf(most[bi * TM + wi * 64 + (lane / 32) * 16
                                                 + i64_high * 8 + (lane / 4) % 8],
                                                 7.888609052210118e-31f))
-                                            * power_of_two(fmaxf(top[bj * 128 + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                            * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
                                                 7.888609052210118e-31f));
 
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
+                    if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                         #pragma unroll
                         for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
-                            if (bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
-                                store_vector<float2>(&C[(bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                            if (bj * TN + Cf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
+                                store_vector<float2>(&C[(bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
                                     + (lane / 4) % 8)
                                     * N
-                                    + bj * 128 + Cf_tj_high * 8 + (lane % 4) * 2],
+                                    + bj * TN + Cf_tj_high * 8 + (lane % 4) * 2],
                                     &Cf[Cf_tj_high * 4 + i64_high * 2]);
             }
         }
@@ -638,12 +642,12 @@ gemm_f16x2_P(float* __restrict__ C,
 
                     expect_bytes(&filled[slot], 65536);
                     // bulk(Rs)
-                    copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, bi * 128, 0);
+                    copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, bi * TM, 0);
 
                     #pragma unroll
                     for (int Ss_p = 0; Ss_p < 2; ++Ss_p) {
                         // bulk(Ss)
-                        copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], bj * 128 + Ss_p * 64, ko * 64, 0);
+                        copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], bj * TN + Ss_p * 64, ko * 64, 0);
                     }
 
                     next_slot<3>(slot, phase);

@@ -55,6 +55,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 256, TK = 32, STAGES = 3;
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -65,9 +66,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(A, at=ko, layout=[k, i])
-    float (*A_shared)[32][132] = reinterpret_cast<float (*)[32][132]>(shared);
+    float (*A_shared)[TK][TM + 4] = reinterpret_cast<float (*)[TK][TM + 4]>(shared);
     // cache_shared(B, at=ko, vector=4)
-    float (*B_shared)[32][256] = reinterpret_cast<float (*)[32][256]>(shared + 50688);
+    float (*B_shared)[TK][TN] = reinterpret_cast<float (*)[TK][TN]>(shared + 50688);
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
@@ -75,34 +76,34 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 16; ++part)
-            copy_async<4>(&A_shared[(ahead + ko) % 3][lane][part * 8 + wi * 4 + wj],
-                &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ahead * 32 + ko * 32 + lane]);
+            copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
+                &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
-            copy_async<16>(&B_shared[(ahead + ko) % 3][k][j * 4],
-                &B[(ahead * 32 + ko * 32 + k) * N + bj * 256 + j * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
+                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
         }
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
-        if (ahead * 32 + ko * 32 + lane < K)
+        if (ahead * TK + ko * TK + lane < K)
             #pragma unroll
             for (int part = 0; part < 16; ++part)
-                if (bi * 128 + part * 8 + wi * 4 + wj < M)
-                    copy_async<4>(&A_shared[(ahead + ko) % 3][lane][part * 8 + wi * 4 + wj],
-                        &A[(bi * 128 + part * 8 + wi * 4 + wj) * K + ahead * 32 + ko * 32 + lane]);
+                if (bi * TM + part * 8 + wi * 4 + wj < M)
+                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
+                        &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
-        if (bj * 256 + (tid % 64) * 4 + 3 < N)
+        if (bj * TN + (tid % 64) * 4 + 3 < N)
             #pragma unroll
             for (int part = 0; part < 8; ++part) {
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
-                if (ahead * 32 + ko * 32 + k < K)
-                    copy_async<16>(&B_shared[(ahead + ko) % 3][k][j * 4],
-                        &B[(ahead * 32 + ko * 32 + k) * N + bj * 256 + j * 4]);
+                if (ahead * TK + ko * TK + k < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
+                        &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
             }
     };
 
@@ -110,7 +111,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // pipeline(ko, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (fill * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
+        if (fill * 32 + 31 < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
             load_shared(fill, 0);
         else
             load_shared_partial(fill, 0);
@@ -121,15 +122,15 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     wait_copies<1>();
     __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + 95 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + (3 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
             load_shared(ko, 2);
         else
             load_shared_partial(ko, 2);
 
         end_copies();
 
-        if (bi * 128 + 127 < M && bj * 256 + 255 < N && ko * 32 + 31 < K) {
+        if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N && ko * TK + (TK - 1) < K) {
             // cache_operands(A.shared, B.shared, ki)
             float A_shared_reg[2][4][4];
 
@@ -137,7 +138,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
                     load_vector<float4>(A_shared_reg[ki % 2][ci],
-                        &A_shared[ko % 3][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                        &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
             };
 
             load_A_shared_reg(0);
@@ -147,14 +148,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 #pragma unroll
                 for (int cj = 0; cj < 2; ++cj)
                     load_vector<float4>(B_shared_reg[ki % 2][cj],
-                        &B_shared[ko % 3][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                        &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
             };
 
             load_B_shared_reg(0);
 
             // pipeline(ki, 2)
             #pragma unroll
-            for (int ki = 0; ki < 32; ++ki) {
+            for (int ki = 0; ki < TK; ++ki) {
                 if (ki < 31) {
                     load_A_shared_reg(ki + 1);
                     load_B_shared_reg(ki + 1);
@@ -185,9 +186,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             const auto load_A_shared_reg_partial = [&](int ki) {
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
+                    if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
                         load_vector<float4>(A_shared_reg[ki % 2][ci],
-                            &A_shared[ko % 3][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                            &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
             };
 
             load_A_shared_reg_partial(0);
@@ -196,21 +197,21 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             const auto load_B_shared_reg_partial = [&](int ki) {
                 #pragma unroll
                 for (int cj = 0; cj < 2; ++cj)
-                    if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
+                    if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                         load_vector<float4>(B_shared_reg[ki % 2][cj],
-                            &B_shared[ko % 3][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                            &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
             };
 
             load_B_shared_reg_partial(0);
 
             #pragma unroll
-            for (int ki = 0; ki < 32; ++ki) {
-                if (ki < 31 && ko * 32 + ki + 1 < K) {
+            for (int ki = 0; ki < TK; ++ki) {
+                if (ki < 31 && ko * TK + ki + 1 < K) {
                     load_A_shared_reg_partial(ki + 1);
                     load_B_shared_reg_partial(ki + 1);
                 }
 
-                if (ko * 32 + ki < K)
+                if (ko * TK + ki < K)
                     #pragma unroll
                     for (int ci = 0; ci < 4; ++ci)
                         #pragma unroll
@@ -236,7 +237,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         #pragma unroll
         for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
@@ -244,8 +245,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
-                            + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                        store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
+                            + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
                 };
 
@@ -258,13 +259,13 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C_partial = [&](int slot) {
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
+                    if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
-                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                                store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
+                            if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
+                                store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
                                     * N
-                                    + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                    + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 

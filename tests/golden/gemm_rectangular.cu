@@ -24,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(512)
 gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restrict__ B_global,
        int M, int K, int N)
 {
+    constexpr int TSM = 64, TSN = 64, TSK = 32, WPTN = 8;
     const int bi = blockIdx.y;    // tile(i, TSM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;    // tile(j, TSN) -> bj, tj; bind(bj, block.x)
     const int tj = threadIdx.x;   // bind(tj, thread.x)
@@ -31,73 +32,73 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
     const int tid = ti * 8 + tj;
 
     // cache_shared(A, at=ko)
-    __shared__ float A_shared[64][32];
+    __shared__ float A_shared[TSM][TSK];
     // cache_shared(B.global, at=ko, layout=[k, j])
-    __shared__ float B_global_shared[32][66];
+    __shared__ float B_global_shared[TSK][TSN + 2];
 
     // cache_register(C, at=bj)
-    float C_reg[8] = {};
+    float C_reg[WPTN] = {};
 
     // tile(k, TSK) -> ko, ki
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + tid % 32 < K) {
-            if (bi * 64 + 63 < M && bj * 64 + 63 < N) {
+    for (int ko = 0; ko < (K + TSK - 1) / TSK; ++ko) {
+        if (ko * TSK + tid % 32 < K) {
+            if (bi * TSM + (TSM - 1) < M && bj * TSN + (TSN - 1) < N) {
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    A_shared[i][k] = A[(bi * 64 + i) * K + ko * 32 + k];
+                    A_shared[i][k] = A[(bi * TSM + i) * K + ko * TSK + k];
                 }
 
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int j = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    B_global_shared[k][j] = B_global[(bj * 64 + j) * K + ko * 32 + k];
+                    B_global_shared[k][j] = B_global[(bj * TSN + j) * K + ko * TSK + k];
                 }
             } else {
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    if (bi * 64 + i < M)
-                        A_shared[i][k] = A[(bi * 64 + i) * K + ko * 32 + k];
+                    if (bi * TSM + i < M)
+                        A_shared[i][k] = A[(bi * TSM + i) * K + ko * TSK + k];
                 }
 
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int j = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    if (bj * 64 + j < N)
-                        B_global_shared[k][j] = B_global[(bj * 64 + j) * K + ko * 32 + k];
+                    if (bj * TSN + j < N)
+                        B_global_shared[k][j] = B_global[(bj * TSN + j) * K + ko * TSK + k];
                 }
             }
         }
 
         __syncthreads();  // A.shared and B.global.shared are complete: written above, read below
 
-        if (bi * 64 + ti < M) {
-            if (ko * 32 + 31 < K && bj * 64 + 63 < N) {
+        if (bi * TSM + ti < M) {
+            if (ko * TSK + (TSK - 1) < K && bj * TSN + (TSN - 1) < N) {
                 // unroll(ki)
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
+                for (int ki = 0; ki < TSK; ++ki) {
                     // cache_register(A.shared, at=ki)
                     float A_shared_reg = A_shared[ti][ki];
 
                     // coarsen(tj, WPTN) -> tj, wj
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj)
+                    for (int wj = 0; wj < WPTN; ++wj)
                         C_reg[wj] += A_shared_reg * B_global_shared[ki][wj * 8 + tj];
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki)
-                    if (ko * 32 + ki < K) {
+                for (int ki = 0; ki < TSK; ++ki)
+                    if (ko * TSK + ki < K) {
                         float A_shared_reg = A_shared[ti][ki];
 
                         #pragma unroll
-                        for (int wj = 0; wj < 8; ++wj)
-                            if (bj * 64 + wj * 8 + tj < N)
+                        for (int wj = 0; wj < WPTN; ++wj)
+                            if (bj * TSN + wj * 8 + tj < N)
                                 C_reg[wj] += A_shared_reg * B_global_shared[ki][wj * 8 + tj];
                     }
             }
@@ -106,16 +107,16 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
         __syncthreads();  // before the next ko overwrites A.shared and B.global.shared
     }
 
-    if (bi * 64 + ti < M) {
-        if (bj * 64 + 63 < N) {
+    if (bi * TSM + ti < M) {
+        if (bj * TSN + (TSN - 1) < N) {
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj)
-                C[(bi * 64 + ti) * N + bj * 64 + wj * 8 + tj] = C_reg[wj];
+            for (int wj = 0; wj < WPTN; ++wj)
+                C[(bi * TSM + ti) * N + bj * TSN + wj * 8 + tj] = C_reg[wj];
         } else {
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj)
-                if (bj * 64 + wj * 8 + tj < N)
-                    C[(bi * 64 + ti) * N + bj * 64 + wj * 8 + tj] = C_reg[wj];
+            for (int wj = 0; wj < WPTN; ++wj)
+                if (bj * TSN + wj * 8 + tj < N)
+                    C[(bi * TSM + ti) * N + bj * TSN + wj * 8 + tj] = C_reg[wj];
         }
     }
 }

@@ -57,6 +57,7 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ part,
                 int M, int K, int N)
 {
+    constexpr int KP = 4096, TM = 128, TN = 256, TK = 8, STAGES = 2;
     const int kp = blockIdx.z;                 // tile(k, KP) -> kp, k; grid(kp, bi, bj)
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj
@@ -67,9 +68,9 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     const int tid = wi * 64 + wj * 32 + lane;
 
     // cache_shared(A, at=ko, layout=[k, i])
-    __shared__ __align__(16) float A_shared[2][8][132];
+    __shared__ __align__(16) float A_shared[STAGES][TK][TM + 4];
     // cache_shared(B, at=ko, vector=4)
-    __shared__ __align__(16) float B_shared[2][8][256];
+    __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
     // cache_register(part, at=bj, vector=4)
     float part_reg[2][4][4][4] = {};
@@ -79,37 +80,36 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
         for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[(ahead + ko) % 2][k][i],
-                &A[(bi * 128 + i) * K + kp * 4096 + ahead * 8 + ko * 8 + k]);
+            copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
         }
 
         #pragma unroll
         for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-            copy_async<16>(&B_shared[(ahead + ko) % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                &B[(kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
-        if (kp * 4096 + ahead * 8 + ko * 8 + tid % 8 < K)
+        if (kp * KP + ahead * TK + ko * TK + tid % 8 < K)
             #pragma unroll
             for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
                 const int i = A_shared_l * 32 + tid / 8;
                 const int k = tid % 8;
-                if (bi * 128 + i < M)
-                    copy_async<4>(&A_shared[(ahead + ko) % 2][k][i],
-                        &A[(bi * 128 + i) * K + kp * 4096 + ahead * 8 + ko * 8 + k]);
+                if (bi * TM + i < M)
+                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                        &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
             }
 
-        if (bj * 256 + wj * 128 + lane * 4 + 3 < N)
+        if (bj * TN + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-                if (kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi < K)
-                    copy_async<16>(&B_shared[(ahead + ko) % 2][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                        &B[(kp * 4096 + ahead * 8 + ko * 8 + B_shared_l * 4 + wi) * N + bj * 256 + wj * 128
-                            + lane * 4]);
+                if (kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi < K)
+                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                        &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
-    if (kp * 4096 + 7 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
+    if (kp * KP + 7 < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -136,16 +136,16 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
+            if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N)
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -174,27 +174,27 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < 511; ++ko) {
-        if (kp * 4096 + ko * 8 + 15 < K && bi * 128 + 127 < M && bj * 256 + 255 < N)
+        if (kp * KP + ko * TK + (2 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
             load_shared(ko, 1);
         else
             load_shared_partial(ko, 1);
 
         end_copies();
 
-        if (kp * 4096 + ko * 8 + 7 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+        if (kp * KP + ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                load_registers(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                load_registers(ko % STAGES, ki + 1);
                 multiply(ki % 2);
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                if (kp * 4096 + ko * 8 + ki + 1 < K)
-                    load_registers_partial(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                if (kp * KP + ko * TK + ki + 1 < K)
+                    load_registers_partial(ko % STAGES, ki + 1);
 
-                if (kp * 4096 + ko * 8 + ki < K)
+                if (kp * KP + ko * TK + ki < K)
                     multiply(ki % 2);
             }
         }
@@ -202,20 +202,20 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
         wait_copies<0>();
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (kp * 4096 + ko * 8 + 8 < K) {
-            if (bi * 128 + 127 < M && bj * 256 + 255 < N)
-                load_registers((ko + 1) % 2, 0);
+        if (kp * KP + ko * TK + 8 < K) {
+            if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+                load_registers((ko + 1) % STAGES, 0);
             else
-                load_registers_partial((ko + 1) % 2, 0);
+                load_registers_partial((ko + 1) % STAGES, 0);
         }
 
-        if (kp * 4096 + ko * 8 + 7 < K)
+        if (kp * KP + ko * TK + (TK - 1) < K)
             multiply(1);
     }
 
-    if (kp * 4096 + 4095 < K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (kp * KP + (KP - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
+        for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(1, ki + 1);
             multiply(ki % 2);
         }
@@ -228,32 +228,32 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&part[(kp * M + bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
-                        + bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
+                        + bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4],
                         part_reg[ci][vi][cj]);
     } else {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            if (kp * 4096 + ki + 4089 < K)
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            if (kp * KP + ki + 4089 < K)
                 load_registers_partial(1, ki + 1);
 
-            if (kp * 4096 + ki + 4088 < K)
+            if (kp * KP + ki + 4088 < K)
                 multiply(ki % 2);
         }
 
-        if (kp * 4096 + 4095 < K)
+        if (kp * KP + (KP - 1) < K)
             multiply(1);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&part[(kp * M + bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
-                                + bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4],
+                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
+                            store_vector<float4>(&part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
+                                + bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 part_reg[ci][vi][cj]);
     }
 }

@@ -102,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ A_global,
        int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
     const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -109,28 +110,28 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     const int lane = threadIdx.x;
 
     // cache_shared(A.global, at=ko, vector=4)
-    __shared__ __align__(16) float A_global_shared[2][8][128];
+    __shared__ __align__(16) float A_global_shared[STAGES][TK][TM];
     // cache_shared(B, at=ko, vector=4)
-    __shared__ __align__(16) float B_shared[2][8][256];
+    __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
-    if (bi * 128 + lane * 4 + 3 < M && wi * 2 + wj < K)
-        copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4], &A_global[(wi * 2 + wj) * M + bi * 128 + lane * 4]);
+    if (bi * TM + lane * 4 + 3 < M && wi * 2 + wj < K)
+        copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4], &A_global[(wi * 2 + wj) * M + bi * TM + lane * 4]);
 
     const auto load_B_shared = [&](int ko, int ahead) {
-        if (bj * 256 + wj * 128 + lane * 4 + 3 < N) {
-            if (ahead * 8 + ko * 8 + 7 < K) {
+        if (bj * TN + wj * 128 + lane * 4 + 3 < N) {
+            if (ahead * TK + ko * TK + (TK - 1) < K) {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
-                    copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                        &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
             } else {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
-                    if (ahead * 8 + ko * 8 + part * 4 + wi < K)
-                        copy_async<16>(&B_shared[(ahead + ko) % 2][part * 4 + wi][wj * 128 + lane * 4],
-                            &B[(ahead * 8 + ko * 8 + part * 4 + wi) * N + bj * 256 + wj * 128 + lane * 4]);
+                    if (ahead * TK + ko * TK + part * 4 + wi < K)
+                        copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                            &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
             }
         }
     };
@@ -159,17 +160,17 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
+            if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_global_shared_reg[ki % 2][ci],
                     &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N)
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -197,25 +198,25 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
-    for (int ko = 0; ko < (K + 7) / 8 - 1; ++ko) {
-        if (bi * 128 + lane * 4 + 3 < M && ko * 8 + wi * 2 + wj + 8 < K)
-            copy_async<16>(&A_global_shared[(ko + 1) % 2][wi * 2 + wj][lane * 4],
-                &A_global[(ko * 8 + wi * 2 + wj + 8) * M + bi * 128 + lane * 4]);
+    for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
+        if (bi * TM + lane * 4 + 3 < M && ko * TK + wi * 2 + wj + 8 < K)
+            copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
+                &A_global[(ko * TK + wi * 2 + wj + 8) * M + bi * TM + lane * 4]);
 
         load_B_shared(ko, 1);
         end_copies();
-        const bool full = bi * 128 + 127 < M && bj * 256 + 255 < N;
+        const bool full = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
         if (full) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                load_registers(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                load_registers(ko % STAGES, ki + 1);
                 multiply(ki % 2);
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 7; ++ki) {
-                load_registers_partial(ko % 2, ki + 1);
+            for (int ki = 0; ki < TK - 1; ++ki) {
+                load_registers_partial(ko % STAGES, ki + 1);
                 multiply(ki % 2);
             }
         }
@@ -224,17 +225,17 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         __syncthreads();  // A.global.shared and B.shared are complete: written above, read below
 
         if (full)
-            load_registers((ko + 1) % 2, 0);
+            load_registers((ko + 1) % STAGES, 0);
         else
-            load_registers_partial((ko + 1) % 2, 0);
+            load_registers_partial((ko + 1) % STAGES, 0);
 
         multiply(1);
     }
 
-    if (((K + 7) / 8) * 8 <= K && bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (((K + TK - 1) / TK) * TK <= K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            load_registers(((K + 7) / 8 + 1) % 2, ki + 1);
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
             multiply(ki % 2);
         }
 
@@ -246,31 +247,31 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
-                        + wj * 128 + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                        + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
-        for (int ki = 0; ki < 7; ++ki) {
-            if (((K + 7) / 8) * 8 + ki < K + 7)
-                load_registers_partial(((K + 7) / 8 + 1) % 2, ki + 1);
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            if (((K + TK - 1) / TK) * TK + ki < K + 7)
+                load_registers_partial(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
 
-            if (((K + 7) / 8) * 8 + ki < K + 8)
+            if (((K + TK - 1) / TK) * TK + ki < K + 8)
                 multiply(ki % 2);
         }
 
-        if (((K + 7) / 8) * 8 <= K)
+        if (((K + TK - 1) / TK) * TK <= K)
             multiply(1);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * 256 + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * 128 + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * 256
+                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
+                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
                                 + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }

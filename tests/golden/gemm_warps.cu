@@ -24,6 +24,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 256, TK = 32;
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -34,22 +35,22 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(A, at=ko, layout=[k, i], vector=4)
-    float (*A_shared)[132] = reinterpret_cast<float (*)[132]>(shared);
+    float (*A_shared)[TM + 4] = reinterpret_cast<float (*)[TM + 4]>(shared);
     // cache_shared(B, at=ko, vector=4)
-    float (*B_shared)[256] = reinterpret_cast<float (*)[256]>(shared + 16896);
+    float (*B_shared)[TN] = reinterpret_cast<float (*)[TN]>(shared + 16896);
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
     // tile(k, TK) -> ko, ki
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        const bool full = ko * 32 + 31 < K && bi * 128 + 127 < M && bj * 256 + 255 < N;
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        const bool full = ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
         if (full) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int k = tid % 8;
-                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 32 + k * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                 A_shared[k * 4][i] = A_vec.x;
                 A_shared[k * 4 + 1][i] = A_vec.y;
                 A_shared[k * 4 + 2][i] = A_vec.z;
@@ -61,16 +62,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
                 *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                    *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+                    *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
             }
         } else {
-            if (ko * 32 + (tid % 8) * 4 + 3 < K)
+            if (ko * TK + (tid % 8) * 4 + 3 < K)
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 32 + tid / 8;
                     const int k = tid % 8;
-                    if (bi * 128 + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 32 + k * 4]);
+                    if (bi * TM + i < M) {
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                         A_shared[k * 4][i] = A_vec.x;
                         A_shared[k * 4 + 1][i] = A_vec.y;
                         A_shared[k * 4 + 2][i] = A_vec.z;
@@ -78,14 +79,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     }
                 }
 
-            if (bj * 256 + (tid % 64) * 4 + 3 < N)
+            if (bj * TN + (tid % 64) * 4 + 3 < N)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part) {
                     const int k = part * 4 + tid / 64;
                     const int j = tid % 64;
-                    if (ko * 32 + k < K)
+                    if (ko * TK + k < K)
                         *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                            *reinterpret_cast<const float4*>(&B[(ko * 32 + k) * N + bj * 256 + j * 4]);
+                            *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
                 }
         }
 
@@ -94,7 +95,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         if (full) {
             // cache_operands(A.shared, B.shared, ki)
             #pragma unroll
-            for (int ki = 0; ki < 32; ++ki) {
+            for (int ki = 0; ki < TK; ++ki) {
                 float A_shared_reg[4][4];
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
@@ -125,18 +126,18 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 32; ++ki)
-                if (ko * 32 + ki < K) {
+            for (int ki = 0; ki < TK; ++ki)
+                if (ko * TK + ki < K) {
                     float A_shared_reg[4][4];
                     #pragma unroll
                     for (int ci = 0; ci < 4; ++ci)
-                        if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
+                        if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
                             load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
 
                     float B_shared_reg[2][4];
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
+                        if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                             load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
 
                     #pragma unroll
@@ -162,7 +163,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 128 + 127 < M && bj * 256 + 255 < N) {
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         #pragma unroll
         for (int ci = 0; ci < 4; ++ci)
             #pragma unroll
@@ -170,8 +171,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
-                            + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                        store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
+                            + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
                 };
 
@@ -184,13 +185,13 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C_partial = [&](int slot) {
-                    if (bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
+                    if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
-                            if (bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                                store_vector<float4>(&C[(bi * 128 + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
+                            if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
+                                store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
                                     * N
-                                    + bj * 256 + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                    + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 

@@ -15,37 +15,38 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
+    constexpr int TS = 32, W = 4;
     const int bi = blockIdx.y;   // tile(i, TS) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;   // tile(j, TS) -> bj, tj; bind(bj, block.x)
     const int ti = threadIdx.y;  // bind(ti, thread.y)
     const int tj = threadIdx.x;  // bind(tj, thread.x)
 
     // cache_shared(A, at=ko, vector=W)
-    __shared__ __align__(16) float A_shared[32][32];
+    __shared__ __align__(16) float A_shared[TS][TS];
     // cache_shared(B, at=ko, vector=W)
-    __shared__ __align__(16) float B_shared[32][32];
+    __shared__ __align__(16) float B_shared[TS][TS];
 
     // cache_register(C, at=bj)
     float C_reg[4] = {};
 
     // tile(k, TS) -> ko, ki
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (bi * 32 + ti < M && ko * 32 + tj * 4 + 3 < K)
-            *reinterpret_cast<float4*>(&A_shared[ti][tj * 4]) =
-                *reinterpret_cast<const float4*>(&A[(bi * 32 + ti) * K + ko * 32 + tj * 4]);
+    for (int ko = 0; ko < (K + TS - 1) / TS; ++ko) {
+        if (bi * TS + ti < M && ko * TS + tj * W + (W - 1) < K)
+            *reinterpret_cast<float4*>(&A_shared[ti][tj * W]) =
+                *reinterpret_cast<const float4*>(&A[(bi * TS + ti) * K + ko * TS + tj * W]);
 
-        if (ko * 32 + ti < K && bj * 32 + tj * 4 + 3 < N)
-            *reinterpret_cast<float4*>(&B_shared[ti][tj * 4]) =
-                *reinterpret_cast<const float4*>(&B[(ko * 32 + ti) * N + bj * 32 + tj * 4]);
+        if (ko * TS + ti < K && bj * TS + tj * W + (W - 1) < N)
+            *reinterpret_cast<float4*>(&B_shared[ti][tj * W]) =
+                *reinterpret_cast<const float4*>(&B[(ko * TS + ti) * N + bj * TS + tj * W]);
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (bi * 32 + ti < M && bj * 32 + tj * 4 + 3 < N) {
-            if (ko * 32 + 31 < K) {
+        if (bi * TS + ti < M && bj * TS + tj * W + (W - 1) < N) {
+            if (ko * TS + (TS - 1) < K) {
                 // unroll(ki)
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki) {
-                    const float4 B_shared_vec = *reinterpret_cast<const float4*>(&B_shared[ki][tj * 4]);
+                for (int ki = 0; ki < TS; ++ki) {
+                    const float4 B_shared_vec = *reinterpret_cast<const float4*>(&B_shared[ki][tj * W]);
                     C_reg[0] += A_shared[ti][ki] * B_shared_vec.x;
                     C_reg[1] += A_shared[ti][ki] * B_shared_vec.y;
                     C_reg[2] += A_shared[ti][ki] * B_shared_vec.z;
@@ -53,9 +54,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 32; ++ki)
-                    if (ko * 32 + ki < K) {
-                        const float4 B_shared_vec = *reinterpret_cast<const float4*>(&B_shared[ki][tj * 4]);
+                for (int ki = 0; ki < TS; ++ki)
+                    if (ko * TS + ki < K) {
+                        const float4 B_shared_vec = *reinterpret_cast<const float4*>(&B_shared[ki][tj * W]);
                         C_reg[0] += A_shared[ti][ki] * B_shared_vec.x;
                         C_reg[1] += A_shared[ti][ki] * B_shared_vec.y;
                         C_reg[2] += A_shared[ti][ki] * B_shared_vec.z;
@@ -67,6 +68,6 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * 32 + ti < M && bj * 32 + tj * 4 + 3 < N)
-        store_vector<float4>(&C[(bi * 32 + ti) * N + bj * 32 + tj * 4], C_reg);
+    if (bi * TS + ti < M && bj * TS + tj * W + (W - 1) < N)
+        store_vector<float4>(&C[(bi * TS + ti) * N + bj * TS + tj * W], C_reg);
 }

@@ -207,6 +207,7 @@ hconv(const __grid_constant__ TensorMap X_map,
       const __grid_constant__ TensorMap Y_map,
       int B, int W, int C)
 {
+    constexpr int TN = 2, TY = 8, TX = 8, TF = 64, TC = 64;
     // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; grid(bn, by, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
@@ -221,7 +222,7 @@ hconv(const __grid_constant__ TensorMap X_map,
     __half (*Ys)[8][8][64] = reinterpret_cast<__half (*)[8][8][64]>(shared);
     // cache_shared(X, at=q, vector=8) -> Xs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Xs)[2][10][8][64] = reinterpret_cast<__half (*)[2][10][8][64]>(shared + 16384);
+    __half (*Xs)[TN][TY + 2][TX][TC] = reinterpret_cast<__half (*)[TN][TY + 2][TX][TC]>(shared + 16384);
     // cache_shared(K, at=q, layout=[r, s, f, c], vector=8) -> Ks
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Ks)[3][1][64][64] = reinterpret_cast<__half (*)[3][1][64][64]>(shared + 98304);
@@ -236,7 +237,7 @@ hconv(const __grid_constant__ TensorMap X_map,
         int slot = 0;
         int phase = 0;
 
-        for (int bx = 0; bx < (W + 7) / 8; ++bx) {
+        for (int bx = 0; bx < (W + TX - 1) / TX; ++bx) {
             // cache_register(P, at=bx) -> Pf
             float Pf[32];
             #pragma unroll
@@ -247,7 +248,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                     for (int tf_low = 0; tf_low < 2; ++tf_low)
                         Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
 
-            for (int co = 0; co < (C + 63) / 64; ++co) {
+            for (int co = 0; co < (C + TC - 1) / TC; ++co) {
                 hold<32>(&Pf[0]);
 
                 // rename(s) -> q
@@ -258,7 +259,7 @@ hconv(const __grid_constant__ TensorMap X_map,
 
                     begin_wgmma();
 
-                    if (bn * 2 + wi < B) {
+                    if (bn * TN + wi < B) {
                         // unroll(r)
                         #pragma unroll
                         for (int r = 0; r < 3; ++r) {
@@ -316,7 +317,7 @@ hconv(const __grid_constant__ TensorMap X_map,
             wait_for_each_other<256>();  // Ys is complete: written above, read below
 
             if (tid == 0) {
-                store_box_4d(Y_map, Ys, bf * 64, bx * 8, by * 8, bn * 2);
+                store_box_4d(Y_map, Ys, bf * TF, bx * TX, by * TY, bn * TN);
                 end_stores();
             }
         }
@@ -329,19 +330,19 @@ hconv(const __grid_constant__ TensorMap X_map,
             int slot = 0;
             int phase = 0;
 
-            for (int bx = 0; bx < (W + 7) / 8; ++bx)
-                for (int co = 0; co < (C + 63) / 64; ++co)
+            for (int bx = 0; bx < (W + TX - 1) / TX; ++bx)
+                for (int co = 0; co < (C + TC - 1) / TC; ++co)
                     for (int q = 0; q < 3; ++q) {
                         wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
 
                         expect_bytes(&filled[slot], 45056);
                         // bulk(Xs)
-                        copy_box_4d(Xs[slot], X_map, &filled[slot], co * 64, bx * 8 + q - 1, by * 8 - 1, bn * 2);
+                        copy_box_4d(Xs[slot], X_map, &filled[slot], co * TC, bx * TX + q - 1, by * TY - 1, bn * TN);
 
                         #pragma unroll
                         for (int Ks_r = 0; Ks_r < 3; ++Ks_r) {
                             // bulk(Ks)
-                            copy_box_4d(Ks[slot][Ks_r], K_map, &filled[slot], co * 64, q, Ks_r, bf * 64);
+                            copy_box_4d(Ks[slot][Ks_r], K_map, &filled[slot], co * TC, q, Ks_r, bf * TF);
                         }
 
                         next_slot<4>(slot, phase);

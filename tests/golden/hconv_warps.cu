@@ -79,24 +79,25 @@ extern "C" __global__ void __launch_bounds__(128)
 hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __restrict__ Y,
       int B, int H, int W, int C, int F)
 {
+    constexpr int TN = 2, TY = 8, TX = 8, TF = 64, TC = 64, WM = 64, WF = 32, STAGES = 3;
     // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; bind_boxes(bn, by, bx, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
-    const int bx = blockIdx.x / ((F + 63) / 64);
-    const int bf = blockIdx.x % ((F + 63) / 64);
-    const int wi = threadIdx.z;                   // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
-    const int wj = threadIdx.y;                   // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
+    const int bx = blockIdx.x / ((F + TF - 1) / TF);
+    const int bf = blockIdx.x % ((F + TF - 1) / TF);
+    const int wi = threadIdx.z;                       // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;                       // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k16_{IN})
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * WF + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(X, at=q, vector=8) -> Xs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Xs)[2][8][8][64] = reinterpret_cast<__half (*)[2][8][8][64]>(shared);
+    __half (*Xs)[TN][TY][TX][TC] = reinterpret_cast<__half (*)[TN][TY][TX][TC]>(shared);
     // cache_shared(K, at=q, vector=8) -> Ks
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Ks)[64][64] = reinterpret_cast<__half (*)[64][64]>(shared + 49152);
+    __half (*Ks)[TF][TC] = reinterpret_cast<__half (*)[TF][TC]>(shared + 49152);
 
     // cache_register(P, at=bf) -> Pf
     float Pf[4][2][2][4];
@@ -117,7 +118,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
         }
     }
 
-    for (int co = 0; co < (C + 63) / 64; ++co) {
+    for (int co = 0; co < (C + TC - 1) / TC; ++co) {
         const auto load_shared = [&](int slot, int slot2) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
@@ -128,11 +129,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                 #pragma unroll
                 for (int n = 0; n < 2; ++n)
                     copy_async_or_zero<16>(&Xs[slot2][n][axis1][axis2][(c * 8) ^ ((axis2 & 7) << 3)],
-                        &X[(((bn * 2 + n) * H + by * 8 + axis1 + slot - 1) * W + bx * 8 + axis2 + slot2 - 1) * C
-                            + co * 64 + c * 8],
-                        bn * 2 + n < B && by * 8 + axis1 + slot >= 1 && by * 8 + axis1 + slot < H + 1
-                            && bx * 8 + axis2 + slot2 >= 1 && bx * 8 + axis2 + slot2 < W + 1
-                            && co * 64 + c * 8 + 7 < C);
+                        &X[(((bn * TN + n) * H + by * TY + axis1 + slot - 1) * W + bx * TX + axis2 + slot2 - 1) * C
+                            + co * TC + c * 8],
+                        bn * TN + n < B && by * TY + axis1 + slot >= 1 && by * TY + axis1 + slot < H + 1
+                            && bx * TX + axis2 + slot2 >= 1 && bx * TX + axis2 + slot2 < W + 1
+                            && co * TC + c * 8 + 7 < C);
             }
 
             #pragma unroll
@@ -140,8 +141,8 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                 const int f = part * 16 + tid / 8;
                 const int c = tid % 8;
                 copy_async_or_zero<16>(&Ks[slot2][f][(c * 8) ^ ((f & 7) << 3)],
-                    &K[(((bf * 64 + f) * 3 + slot) * 3 + slot2) * C + co * 64 + c * 8],
-                    bf * 64 + f < F && co * 64 + c * 8 + 7 < C);
+                    &K[(((bf * TF + f) * 3 + slot) * 3 + slot2) * C + co * TC + c * 8],
+                    bf * TF + f < F && co * TC + c * 8 + 7 < C);
             }
         };
 
@@ -158,11 +159,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
 
         for (int q = 0; q < 9; ++q) {
             if (q < 7)
-                load_shared((q + 2) / 3, (q + 2) % 3);
+                load_shared((q + 2) / 3, (q + 2) % STAGES);
 
             end_copies();
 
-            if (bn * 2 + 1 < B) {
+            if (bn * TN + (TN - 1) < B) {
                 // tile(ci, 16) -> fk, kk
                 // unroll(fk)
                 #pragma unroll
@@ -172,7 +173,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(Xf[fi],
-                            &Xs[q % 3][wi][fi * 2
+                            &Xs[q % STAGES][wi][fi * 2
                                 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     // cache_register(Ks, at=fk) -> Kf
@@ -180,7 +181,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     #pragma unroll
                     for (int fj = 0; fj < 2; ++fj)
                         ldmatrix_b_f16(Kf[fj][0],
-                            &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
+                            &Ks[q % STAGES][wj * WF + fj * 16 + (lane / 16) * 8
                                 + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
                     #pragma unroll
@@ -198,17 +199,17 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(Xf[fi],
-                            &Xs[q % 3][wi][fi * 2
+                            &Xs[q % STAGES][wi][fi * 2
                                 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     __align__(4) __half Kf[2][2][4];
                     #pragma unroll
                     for (int fj = 0; fj < 2; ++fj)
                         ldmatrix_b_f16(Kf[fj][0],
-                            &Ks[q % 3][wj * 32 + fj * 16 + (lane / 16) * 8
+                            &Ks[q % STAGES][wj * WF + fj * 16 + (lane / 16) * 8
                                 + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
-                    if (bn * 2 + wi < B)
+                    if (bn * TN + wi < B)
                         #pragma unroll
                         for (int fi = 0; fi < 4; ++fi)
                             #pragma unroll
@@ -224,7 +225,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
         }
     }
 
-    if (bn * 2 + wi < B && bx * 8 + lane / 4 < W) {
+    if (bn * TN + wi < B && bx * TX + lane / 4 < W) {
         // cache_register(Y, at=bf, vector=2) -> Yf
         __align__(4) __half Yf[4][2][2][4];
         #pragma unroll
@@ -239,7 +240,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                         for (int j8_low = 0; j8_low < 2; ++j8_low)
                             Yf[fi][fj][nj][i16_high * 2 + j8_low] = __float2half(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
 
-        if (bf * 64 + 63 < F && by * 8 + 7 < H) {
+        if (bf * TF + (TF - 1) < F && by * TY + (TY - 1) < H) {
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
                 #pragma unroll
@@ -251,10 +252,10 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                             __align__(4) __half Y_vec[2];
                             Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                             Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y[(((bn * 2 + wi) * H + by * 8 + fi * 2 + i16_high) * W
-                                + bx * 8 + lane / 4)
+                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W
+                                + bx * TX + lane / 4)
                                 * F
-                                + bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                                 *reinterpret_cast<const unsigned int*>(Y_vec);
                         }
         } else {
@@ -264,19 +265,19 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                 for (int fj = 0; fj < 2; ++fj)
                     #pragma unroll
                     for (int nj = 0; nj < 2; ++nj)
-                        if (bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < F)
+                        if (bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < F)
                             #pragma unroll
                             for (int i16_high = 0; i16_high < 2; ++i16_high)
-                                if (by * 8 + fi * 2 + i16_high < H) {
+                                if (by * TY + fi * 2 + i16_high < H) {
                                     __align__(4) __half Y_vec[2];
                                     Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                                     Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * 2 + wi) * H + by * 8 + fi * 2
+                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2
                                         + i16_high)
                                         * W
-                                        + bx * 8 + lane / 4)
+                                        + bx * TX + lane / 4)
                                         * F
-                                        + bf * 64 + wj * 32 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                        + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                                         *reinterpret_cast<const unsigned int*>(Y_vec);
                                 }
         }

@@ -208,13 +208,14 @@ hconv(const __grid_constant__ TensorMap X_map,
       const __grid_constant__ TensorMap Y_map,
       int B, int C, int F)
 {
+    constexpr int TN = 2, TY = 8, TX = 8, TF = 64, TC = 64;
     // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; bind_boxes(bn, by, bx, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
-    const int bx = blockIdx.x / ((F + 63) / 64);
-    const int bf = blockIdx.x % ((F + 63) / 64);
-    const int wi = uniform(threadIdx.x / 128);    // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;           // tensorize(i64, tf, kk, by=wgmma_m64n{TF}k16_{IN})
+    const int bx = blockIdx.x / ((F + TF - 1) / TF);
+    const int bf = blockIdx.x % ((F + TF - 1) / TF);
+    const int wi = uniform(threadIdx.x / 128);        // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x % 128;               // tensorize(i64, tf, kk, by=wgmma_m64n{TF}k16_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -223,7 +224,7 @@ hconv(const __grid_constant__ TensorMap X_map,
     __half (*Ys)[8][8][64] = reinterpret_cast<__half (*)[8][8][64]>(shared);
     // cache_shared(X, at=q, vector=8) -> Xs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Xs)[2][8][8][64] = reinterpret_cast<__half (*)[2][8][8][64]>(shared + 16384);
+    __half (*Xs)[TN][TY][TX][TC] = reinterpret_cast<__half (*)[TN][TY][TX][TC]>(shared + 16384);
     // cache_shared(K, at=q, vector=8) -> Ks
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*Ks)[64][1][1][64] = reinterpret_cast<__half (*)[64][1][1][64]>(shared + 81920);
@@ -248,7 +249,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                 for (int tf_low = 0; tf_low < 2; ++tf_low)
                     Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
 
-        for (int co = 0; co < (C + 63) / 64; ++co) {
+        for (int co = 0; co < (C + TC - 1) / TC; ++co) {
             hold<32>(&Pf[0]);
 
             // collapse(r, s) -> q
@@ -259,7 +260,7 @@ hconv(const __grid_constant__ TensorMap X_map,
 
                 begin_wgmma();
 
-                if (bn * 2 + wi < B) {
+                if (bn * TN + wi < B) {
                     // tile(ci, 16) -> fk, kk
                     // unroll(fk)
                     #pragma unroll
@@ -307,7 +308,7 @@ hconv(const __grid_constant__ TensorMap X_map,
         wait_for_each_other<256>();  // Ys is complete: written above, read below
 
         if (tid == 0) {
-            store_box_4d(Y_map, Ys, bf * 64, bx * 8, by * 8, bn * 2);
+            store_box_4d(Y_map, Ys, bf * TF, bx * TX, by * TY, bn * TN);
             end_stores();
 
             wait_stores_read();  // Ys has been read
@@ -317,17 +318,17 @@ hconv(const __grid_constant__ TensorMap X_map,
             int slot = 0;
             int phase = 0;
 
-            for (int co = 0; co < (C + 63) / 64; ++co)
+            for (int co = 0; co < (C + TC - 1) / TC; ++co)
                 for (int q = 0; q < 9; ++q) {
                     wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
 
                     expect_bytes(&filled[slot], 24576);
                     // bulk(Xs)
-                    copy_box_4d(Xs[slot], X_map, &filled[slot], co * 64, bx * 8 + q % 3 - 1, by * 8 + q / 3 - 1,
-                        bn * 2);
+                    copy_box_4d(Xs[slot], X_map, &filled[slot], co * TC, bx * TX + q % 3 - 1, by * TY + q / 3 - 1,
+                        bn * TN);
 
                     // bulk(Ks)
-                    copy_box_4d(Ks[slot], K_map, &filled[slot], co * 64, q % 3, q / 3, bf * 64);
+                    copy_box_4d(Ks[slot], K_map, &filled[slot], co * TC, q % 3, q / 3, bf * TF);
 
                     next_slot<4>(slot, phase);
                 }

@@ -217,10 +217,11 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int Z, int M, int K, int N)
 {
-    const int bz = blockIdx.y / ((M + 127) / 128);  // tile(z, GZ) -> pz, bz; bind(bz, block.y)
-    const int bi = blockIdx.y % ((M + 127) / 128);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                      // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int w = uniform(threadIdx.y);             // tile(pz, 2) -> pq, w; bind(w, block.z)
+    constexpr int GZ = 2, TM = 128, TN = 128, TK = 64, KI = 16;
+    const int bz = blockIdx.y / ((M + TM - 1) / TM);  // tile(z, GZ) -> pz, bz; bind(bz, block.y)
+    const int bi = blockIdx.y % ((M + TM - 1) / TM);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;                        // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int w = uniform(threadIdx.y);               // tile(pz, 2) -> pq, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
@@ -248,10 +249,10 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
         int phase = 0;
 
         if (w >= 1) {
-            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
         }
 
-        for (int pq = 0; pq < ((Z + 1) / 2 + 1) / 2; ++pq) {
+        for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq) {
             // cache_register(P, at=pq) -> Pf
             float Pf[2][64];
             // unroll(wi)
@@ -274,7 +275,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                 wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                 begin_wgmma();
@@ -285,8 +286,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][0][wi * 64][fk * 16]),
-                            describe_128<1024, 8192>(&Bs[slot][0][0][fk * 16][0]));
+                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][0][wi * 64][fk * KI]),
+                            describe_128<1024, 8192>(&Bs[slot][0][0][fk * KI][0]));
                 }
 
                 complete_earlier_wgmma();
@@ -303,7 +304,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + 63) / 64 >= 1) {
+            if ((K + TK - 1) / TK >= 1) {
                 release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
             }
 
@@ -338,13 +339,13 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
 
                 wait_for_group<128>(w);  // Cs is complete: written above, read below
 
-                if (pq * 4 + w * 2 + bz < Z && bj * 128 + hj * 64 + (lane % 8) * 8 + 7 < N) {
-                    if (bi * 128 + 127 < M) {
+                if (pq * (2 * GZ) + w * GZ + bz < Z && bj * TN + hj * 64 + (lane % 8) * 8 + 7 < N) {
+                    if (bi * TM + (TM - 1) < M) {
                         #pragma unroll
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            *reinterpret_cast<uint4*>(&C[((pq * 4 + w * 2 + bz) * M + bi * 128 + i) * N + bj * 128
+                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN
                                 + hj * 64 + j * 8]) =
                                 *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
@@ -353,9 +354,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            if (bi * 128 + i < M)
-                                *reinterpret_cast<uint4*>(&C[((pq * 4 + w * 2 + bz) * M + bi * 128 + i) * N + bj * 128
-                                    + hj * 64 + j * 8]) =
+                            if (bi * TM + i < M)
+                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N
+                                    + bj * TN + hj * 64 + j * 8]) =
                                     *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
@@ -364,7 +365,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                 wait_for_group<128>(w);  // before the next hj overwrites Cs
             }
 
-            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
 
             if (w < 1) {
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -377,20 +378,20 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             int slot = 0;
             int phase = 0;
 
-            for (int pq = 0; pq < ((Z + 1) / 2 + 1) / 2; ++pq)
+            for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq)
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                         wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 32768);
                         // bulk(As)
-                        copy_box_3d(As[slot], A_map, &filled[slot], ko * 64, bi * 128, pq * 4 + turn * 2 + bz);
+                        copy_box_3d(As[slot], A_map, &filled[slot], ko * TK, bi * TM, pq * (2 * GZ) + turn * 2 + bz);
 
                         #pragma unroll
                         for (int p = 0; p < 2; ++p) {
                             // bulk(Bs)
-                            copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, ko * 64,
-                                pq * 4 + turn * 2 + bz);
+                            copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 64, ko * TK,
+                                pq * (2 * GZ) + turn * 2 + bz);
                         }
 
                         next_slot<6>(slot, phase);

@@ -213,6 +213,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int K)
 {
+    constexpr int TM = 128, TN = 256, TK = 64, KI = 16;
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
@@ -225,10 +226,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
     __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 16384);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
     // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 81920);
+    __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 213024);
 
@@ -253,7 +254,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
         // specialize(ko)
-        for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+        for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
             wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
             hold<128>(&Pf[0]);
@@ -263,8 +264,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
-                wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]), describe_128<1024,
-                    8192>(&Bs[slot][0][fk * 16][0]));
+                wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]), describe_128<1024,
+                    8192>(&Bs[slot][0][fk * KI][0]));
 
             complete_wgmma();
             hold<128>(&Pf[0]);
@@ -307,7 +308,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             wait_for_each_other<256>();  // Cs is complete: written above, read below
 
             if (tid == 0) {
-                store_box_2d(C_map, Cs, bj * 256 + hj * 64, bi * 128);
+                store_box_2d(C_map, Cs, bj * TN + hj * 64, bi * TM);
                 end_stores();
             }
         }
@@ -320,17 +321,17 @@ hgemm(const __grid_constant__ TensorMap A_map,
             int slot = 0;
             int phase = 0;
 
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                 wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                 expect_bytes(&filled[slot], 49152);
                 // bulk(As)
-                copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
+                copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * TM);
 
                 #pragma unroll
                 for (int p = 0; p < 4; ++p) {
                     // bulk(Bs)
-                    copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 256 + p * 64, ko * 64);
+                    copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 64, ko * TK);
                 }
 
                 next_slot<4>(slot, phase);

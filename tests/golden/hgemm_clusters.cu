@@ -234,8 +234,10 @@ hgemm(__nv_bfloat16* __restrict__ C,
       const __grid_constant__ TensorMap B_map,
       int M, int K, int N)
 {
-    const Tiles tiles = {1, ((M + 127) / 128 + 1) / 2, (N + 255) / 256, 4};
-    const int ci = blockIdx.y;                                               // tile(bi, 2) -> bi, ci; bind(ci, block.y)
+    constexpr int TM = 128, TN = 256, TK = 64, KI = 16;
+    const Tiles tiles = {1, ((M + TM - 1) / TM + 1) / 2, (N + TN - 1) / TN, 4};
+    // tile(bi, 2) -> bi, ci; bind(ci, block.y)
+    const int ci = blockIdx.y;
     // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
     const int wi = uniform(threadIdx.x / 128);
     // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
@@ -248,10 +250,10 @@ hgemm(__nv_bfloat16* __restrict__ C,
     __nv_bfloat16 (*Cs)[64] = reinterpret_cast<__nv_bfloat16 (*)[64]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 16384);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
     // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(shared + 81920);
+    __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 213024);
 
@@ -280,7 +282,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko)
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                 wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                 hold<128>(&Pf[0]);
@@ -290,8 +292,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 // unroll(fk)
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                        describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
+                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
+                        describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
@@ -327,13 +329,14 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
                 wait_for_each_other<256>();  // Cs is complete: written above, read below
 
-                if (bj * 256 + hj * 64 + (tid % 8) * 8 + 7 < N) {
-                    if (bi * 256 + ci * 128 + 127 < M) {
+                if (bj * TN + hj * 64 + (tid % 8) * 8 + 7 < N) {
+                    if (bi * (2 * TM) + ci * TM + (TM - 1) < M) {
                         #pragma unroll
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C[(bi * 256 + ci * 128 + i) * N + bj * 256 + hj * 64 + j * 8]) =
+                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                + j * 8]) =
                                 *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
@@ -341,8 +344,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            if (bi * 256 + ci * 128 + i < M)
-                                *reinterpret_cast<uint4*>(&C[(bi * 256 + ci * 128 + i) * N + bj * 256 + hj * 64
+                            if (bi * (2 * TM) + ci * TM + i < M)
+                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
                                     + j * 8]) =
                                     *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
@@ -361,19 +364,19 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 const int bi = row_of_tile(tiles, tile);
                 const int bj = column_of_tile(tiles, tile);
 
-                for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                     wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                     expect_bytes(&filled[slot], 49152);
                     // bulk(As)
-                    copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 256 + ci * 128);
+                    copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * (2 * TM) + ci * TM);
 
                     #pragma unroll
                     for (int p = 0; p < 2; ++p) {
                         // bulk(Bs)
                         // multicast(Bs, ci)
-                        multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3, bj * 256 + ci * 128 + p * 64,
-                            ko * 64);
+                        multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3, bj * TN + ci * TM + p * 64,
+                            ko * TK);
                     }
 
                     next_slot<4>(slot, phase);

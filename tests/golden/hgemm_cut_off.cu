@@ -74,20 +74,21 @@ extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
               int M, int K, int N)
 {
+    constexpr int TM = 256, TN = 128, TK = 32, WM = 64, WN = 64, KI = 8, STAGES = 3;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN}_rz)
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
+    float (*As)[TM][TK] = reinterpret_cast<float (*)[TM][TK]>(shared);
     // cache_shared(B, at=ko, vector=V) -> Bs
-    float (*Bs)[32][136] = reinterpret_cast<float (*)[32][136]>(shared + 98304);
+    float (*Bs)[TK][TN + 8] = reinterpret_cast<float (*)[TK][TN + 8]>(shared + 98304);
 
     // cache_register(C, at=bj, vector=2) -> Cf
     float Cf[4][4][2][4];
@@ -122,16 +123,16 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         for (int part = 0; part < 8; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async_or_zero<16>(&As[(ahead + ko) % 3][i][(k * 4) ^ ((i & 7) << 2)],
-                &A[(bi * 256 + i) * K + ahead * 32 + ko * 32 + k * 4],
-                bi * 256 + i < M && ahead * 32 + ko * 32 + k * 4 + 3 < K);
+            copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 4) ^ ((i & 7) << 2)],
+                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 4],
+                bi * TM + i < M && ahead * TK + ko * TK + k * 4 + 3 < K);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async_or_zero<16>(&Bs[(ahead + ko) % 3][part * 8 + wi * 2 + wj][lane * 4],
-                &B[(ahead * 32 + ko * 32 + part * 8 + wi * 2 + wj) * N + bj * 128 + lane * 4],
-                ahead * 32 + ko * 32 + part * 8 + wi * 2 + wj < K && bj * 128 + lane * 4 + 3 < N);
+            copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][part * 8 + wi * 2 + wj][lane * 4],
+                &B[(ahead * TK + ko * TK + part * 8 + wi * 2 + wj) * N + bj * TN + lane * 4],
+                ahead * TK + ko * TK + part * 8 + wi * 2 + wj < K && bj * TN + lane * 4 + 3 < N);
     };
 
     // tile(k, TK) -> ko, ki
@@ -154,9 +155,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
             ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
 
@@ -174,7 +175,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 #pragma unroll
                 for (int kk_high = 0; kk_high < 2; ++kk_high)
                     Bf[fk % 2][fj][nj][kk_high] =
-                        Bs[slot][fk * 8 + kk_high * 4 + lane % 4][wj * 64 + fj * 16 + nj * 8 + lane / 4];
+                        Bs[slot][fk * KI + kk_high * 4 + lane % 4][wj * WN + fj * 16 + nj * 8 + lane / 4];
             }
     };
 
@@ -197,8 +198,8 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         }
     };
 
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + 64 < K)
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 64 < K)
             load_shared(ko, 2);
 
         end_copies();
@@ -207,23 +208,23 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_Af(ko % 3, fk + 1);
-            load_Bf(ko % 3, fk + 1);
+            load_Af(ko % STAGES, fk + 1);
+            load_Bf(ko % STAGES, fk + 1);
             multiply(fk % 2);
         }
 
         wait_copies<1>();
         __syncthreads();  // before the next ko overwrites As and Bs
 
-        if (ko * 32 + 32 < K) {
-            load_Af((ko + 1) % 3, 0);
-            load_Bf((ko + 1) % 3, 0);
+        if (ko * TK + 32 < K) {
+            load_Af((ko + 1) % STAGES, 0);
+            load_Bf((ko + 1) % STAGES, 0);
         }
 
         multiply(1);
     }
 
-    if (bj * 128 + 127 < N && bi * 256 + 255 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             #pragma unroll
@@ -232,8 +233,8 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N + bj * 128
-                            + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN
+                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -242,8 +243,8 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                            + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -253,25 +254,24 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N
-                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
+                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
+                    if (bj * TN + wj * WN + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
-                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16)
-                                    * N
-                                    + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
+                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

@@ -179,6 +179,7 @@ hgemm_part(float* __restrict__ part,
            const __grid_constant__ TensorMap B_map,
            int M, int N)
 {
+    constexpr int KP = 4096, TM = 64, TN = 128, TK = 64, KI = 16;
     const int kp = blockIdx.z;                  // tile(k, KP) -> kp, k; grid(kp, bi, bj)
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj
@@ -189,10 +190,10 @@ hgemm_part(float* __restrict__ part,
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared);
     // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 65536);
+    __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 65536);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196672);
 
@@ -228,8 +229,8 @@ hgemm_part(float* __restrict__ part,
             // unroll(fk)
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
-                wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]), describe_128<1024,
-                    8192>(&Bs[slot][0][fk * 16][0]));
+                wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]), describe_128<1024,
+                    8192>(&Bs[slot][0][fk * KI][0]));
 
             complete_earlier_wgmma();
 
@@ -245,27 +246,27 @@ hgemm_part(float* __restrict__ part,
 
         release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
 
-        if (bi * 64 + 63 < M && bj * 128 + 127 < N) {
+        if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
                 for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
-                    store_vector<float2>(&part[(kp * M + bi * 64 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                    store_vector<float2>(&part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
                         + (lane / 4) % 8)
                         * N
-                        + bj * 128 + Pf_tj_high * 8 + (lane % 4) * 2],
+                        + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
                         &Pf[Pf_tj_high * 4 + i64_high * 2]);
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                if (bi * 64 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
+                if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                     #pragma unroll
                     for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
-                        if (bj * 128 + Pf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
-                            store_vector<float2>(&part[(kp * M + bi * 64 + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                        if (bj * TN + Pf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
+                            store_vector<float2>(&part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
                                 + (lane / 4) % 8)
                                 * N
-                                + bj * 128 + Pf_tj_high * 8 + (lane % 4) * 2],
+                                + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
                                 &Pf[Pf_tj_high * 4 + i64_high * 2]);
         }
     } else {
@@ -278,12 +279,12 @@ hgemm_part(float* __restrict__ part,
 
                 expect_bytes(&filled[slot], 24576);
                 // bulk(As)
-                copy_box_2d(As[slot], A_map, &filled[slot], kp * 4096 + ko * 64, bi * 64);
+                copy_box_2d(As[slot], A_map, &filled[slot], kp * KP + ko * TK, bi * TM);
 
                 #pragma unroll
                 for (int p = 0; p < 2; ++p) {
                     // bulk(Bs)
-                    copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 64, kp * 4096 + ko * 64);
+                    copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 64, kp * KP + ko * TK);
                 }
 
                 next_slot<8>(slot, phase);

@@ -24,6 +24,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
       __nv_bfloat16* __restrict__ C,
       int M, int K, int N)
 {
+    constexpr int TM = 64, TN = 32, KI = 16;
     const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;    // tile(ti, 16) -> wi, i16; bind(wi, thread.z)
@@ -38,9 +39,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int j8_low = 0; j8_low < 2; ++j8_low)
             Pf[i16_high * 2 + j8_low] = 0.0f;
 
-    if (bi * 64 + 63 < M && bj * 32 + 31 < N) {
+    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         // tile(k, KI) -> ko, kk
-        for (int ko = 0; ko < (K + 15) / 16; ++ko) {
+        for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
             // cache_register(A, at=ko) -> Af
             __align__(4) __nv_bfloat16 Af[8];
             #pragma unroll
@@ -50,8 +51,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                            __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
+                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
                                     + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                 : 0.0f));
 
@@ -62,8 +63,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 #pragma unroll
                 for (int kk_low = 0; kk_low < 2; ++kk_low)
                     Bf[kk_high * 2 + kk_low] =
-                        __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                            ? __bfloat162float(B[(ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * 32
+                        __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
                                 + wj * 8 + lane / 4])
                             : 0.0f));
 
@@ -83,35 +84,35 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             __align__(4) __nv_bfloat16 C_vec[2];
             C_vec[0] = Cf[i16_high * 2];
             C_vec[1] = Cf[i16_high * 2 + 1];
-            *reinterpret_cast<unsigned int*>(&C[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * N + bj * 32 + wj * 8
+            *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
                 + (lane % 4) * 2]) =
                 *reinterpret_cast<const unsigned int*>(C_vec);
         }
     } else {
-        for (int ko = 0; ko < (K + 15) / 16; ++ko) {
+        for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
             __align__(4) __nv_bfloat16 Af[8];
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
-                if (bi * 64 + wi * 16 + i16_high * 8 + lane / 4 < M)
+                if (bi * TM + wi * 16 + i16_high * 8 + lane / 4 < M)
                     #pragma unroll
                     for (int kk_high = 0; kk_high < 2; ++kk_high)
                         #pragma unroll
                         for (int kk_low = 0; kk_low < 2; ++kk_low)
                             Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                                __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                    ? __bfloat162float(A[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * K + ko * 16
+                                __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                    ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
                                         + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                     : 0.0f));
 
             __align__(4) __nv_bfloat16 Bf[4];
-            if (bj * 32 + wj * 8 + lane / 4 < N)
+            if (bj * TN + wj * 8 + lane / 4 < N)
                 #pragma unroll
                 for (int kk_high = 0; kk_high < 2; ++kk_high)
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Bf[kk_high * 2 + kk_low] =
-                            __float2bfloat16((ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                ? __bfloat162float(B[(ko * 16 + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * 32
+                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
                                     + wj * 8 + lane / 4])
                                 : 0.0f));
 
@@ -125,14 +126,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int j8_low = 0; j8_low < 2; ++j8_low)
                 Cf[i16_high * 2 + j8_low] = __float2bfloat16(Pf[i16_high * 2 + j8_low]);
 
-        if (bj * 32 + wj * 8 + (lane % 4) * 2 + 1 < N)
+        if (bj * TN + wj * 8 + (lane % 4) * 2 + 1 < N)
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
-                if (bi * 64 + wi * 16 + i16_high * 8 + lane / 4 < M) {
+                if (bi * TM + wi * 16 + i16_high * 8 + lane / 4 < M) {
                     __align__(4) __nv_bfloat16 C_vec[2];
                     C_vec[0] = Cf[i16_high * 2];
                     C_vec[1] = Cf[i16_high * 2 + 1];
-                    *reinterpret_cast<unsigned int*>(&C[(bi * 64 + wi * 16 + i16_high * 8 + lane / 4) * N + bj * 32
+                    *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN
                         + wj * 8 + (lane % 4) * 2]) =
                         *reinterpret_cast<const unsigned int*>(C_vec);
                 }

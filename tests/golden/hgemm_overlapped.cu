@@ -81,21 +81,22 @@ hgemm(const __nv_bfloat16* __restrict__ A,
       __nv_bfloat16* __restrict__ C,
       int M, int K, int N)
 {
+    constexpr int TM = 256, TN = 128, TK = 64, WM = 64, WN = 64, KI = 16, STAGES = 3;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[256][64] = reinterpret_cast<__nv_bfloat16 (*)[256][64]>(shared);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared);
     // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[64][128] = reinterpret_cast<__nv_bfloat16 (*)[64][128]>(shared + 98304);
+    __nv_bfloat16 (*Bs)[TK][TN] = reinterpret_cast<__nv_bfloat16 (*)[TK][TN]>(shared + 98304);
 
     // cache_register(P, at=bj) -> Pf
     float Pf[4][4][2][4];
@@ -132,18 +133,18 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async_or_zero<16>(&As[(ahead + ko) % 3][i][(k * 8) ^ ((i & 7) << 3)],
-                &A[(bi * 256 + i) * K + ahead * 64 + ko * 64 + k * 8],
-                bi * 256 + i < M && ahead * 64 + ko * 64 + k * 8 + 7 < K);
+            copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 8) ^ ((i & 7) << 3)],
+                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
+                bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int k = part * 16 + tid / 16;
             const int j = tid % 16;
-            copy_async_or_zero<16>(&Bs[(ahead + ko) % 3][k][(j * 8) ^ ((k & 7) << 3)],
-                &B[(ahead * 64 + ko * 64 + k) * N + bj * 128 + j * 8],
-                ahead * 64 + ko * 64 + k < K && bj * 128 + j * 8 + 7 < N);
+            copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][k][(j * 8) ^ ((k & 7) << 3)],
+                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
+                ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
         }
     };
 
@@ -167,9 +168,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_bf16(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
             ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
         }
     };
 
@@ -182,7 +183,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
-                &Bs[slot][fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+                &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
     };
 
     load_Bf(0, 0);
@@ -204,8 +205,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         }
     };
 
-    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-        if (ko * 64 + 128 < K)
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 128 < K)
             load_shared(ko, 2);
 
         end_copies();
@@ -215,17 +216,17 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_Af(ko % 3, fk + 1);
-            load_Bf(ko % 3, fk + 1);
+            load_Af(ko % STAGES, fk + 1);
+            load_Bf(ko % STAGES, fk + 1);
             multiply(fk % 2);
         }
 
         wait_copies<1>();
         __syncthreads();  // before the next ko overwrites As and Bs
 
-        if (ko * 64 + 64 < K) {
-            load_Af((ko + 1) % 3, 0);
-            load_Bf((ko + 1) % 3, 0);
+        if (ko * TK + 64 < K) {
+            load_Af((ko + 1) % STAGES, 0);
+            load_Bf((ko + 1) % STAGES, 0);
         }
 
         multiply(1);
@@ -257,7 +258,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 compute_Cf(1, 3 - fj, 1 - nj);
     }
 
-    if (bj * 128 + 127 < N && bi * 256 + 255 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             #pragma unroll
@@ -269,8 +270,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N
-                            + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
+                            + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                             *reinterpret_cast<const unsigned int*>(C_vec);
                     }
 
@@ -283,10 +284,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec2[2];
                         C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                         C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4
-                            + 16)
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16)
                             * N
-                            + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
+                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
                             *reinterpret_cast<const unsigned int*>(C_vec2);
                     }
         }
@@ -297,17 +297,17 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 < M) {
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M) {
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
                                     + lane / 4)
                                     * N
-                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                                     *reinterpret_cast<const unsigned int*>(C_vec);
                             }
 
@@ -315,17 +315,17 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
+                    if (bj * TN + wj * WN + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16 < M) {
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M) {
                                 __align__(4) __nv_bfloat16 C_vec2[2];
                                 C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                                 C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
                                     + lane / 4 + 16)
                                     * N
-                                    + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
+                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
                                     *reinterpret_cast<const unsigned int*>(C_vec2);
                             }
         }

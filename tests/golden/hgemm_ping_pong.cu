@@ -275,8 +275,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int M, int K, int N)
 {
-    const Tiles tiles = {1, (M + 127) / 128, ((N + 127) / 128 + 1) / 2, 4};
-    const int w = uniform(threadIdx.y);                                      // tile(bj, 2) -> bj, w; bind(w, block.z)
+    constexpr int TM = 128, TN = 128, TK = 64, KI = 16;
+    const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 4};
+    // tile(bj, 2) -> bj, w; bind(w, block.z)
+    const int w = uniform(threadIdx.y);
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
 
@@ -286,10 +288,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
     __nv_bfloat16 (*Cs)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[128][64] = reinterpret_cast<__nv_bfloat16 (*)[128][64]>(shared + 32768);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 32768);
     // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(shared + 131072);
+    __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 229424);
 
@@ -304,7 +306,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         int phase = 0;
 
         if (w >= 1) {
-            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
         }
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
@@ -333,7 +335,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                 wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                 begin_wgmma();
@@ -344,8 +346,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * 16]),
-                            describe_128<1024, 8192>(&Bs[slot][0][fk * 16][0]));
+                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
+                            describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
                 }
 
                 complete_earlier_wgmma();
@@ -362,7 +364,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + 63) / 64 >= 1) {
+            if ((K + TK - 1) / TK >= 1) {
                 release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
             }
 
@@ -405,12 +407,12 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 wait_for_group<128>(w);  // Cs is complete: written above, read below
 
                 if (lane == 0) {
-                    store_box_2d(C_map, Cs[w], bj * 256 + w * 128 + hj * 64, bi * 128);
+                    store_box_2d(C_map, Cs[w], bj * (2 * TN) + w * TN + hj * 64, bi * TM);
                     end_stores();
                 }
             }
 
-            skip_slots<6>(slot, phase, (K + 63) / 64);  // those of the other group
+            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
 
             if (w < 1) {
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -432,17 +434,18 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                         wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                         expect_bytes(&filled[slot], 32768);
                         // bulk(As)
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * 64, bi * 128);
+                        copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * TM);
 
                         #pragma unroll
                         for (int p = 0; p < 2; ++p) {
                             // bulk(Bs)
-                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 256 + turn * 128 + p * 64, ko * 64);
+                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * (2 * TN) + turn * 128 + p * 64,
+                                ko * TK);
                         }
 
                         next_slot<6>(slot, phase);

@@ -93,13 +93,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
       __nv_bfloat16* __restrict__ C,
       int M, int K, int N)
 {
+    constexpr int TM = 256, TN = 128, TK = 64, WM = 64, WN = 64, KI = 16, STAGES = 3;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(C, at=bj, vector=8) -> Cs
@@ -107,10 +108,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     __nv_bfloat16 (*Cs)[128] = reinterpret_cast<__nv_bfloat16 (*)[128]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*As)[256][64] = reinterpret_cast<__nv_bfloat16 (*)[256][64]>(shared + 65536);
+    __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 65536);
     // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Bs)[64][128] = reinterpret_cast<__nv_bfloat16 (*)[64][128]>(shared + 163840);
+    __nv_bfloat16 (*Bs)[TK][TN] = reinterpret_cast<__nv_bfloat16 (*)[TK][TN]>(shared + 163840);
 
     // cache_register(P, at=bj) -> Pf
     float Pf[4][4][2][4];
@@ -143,18 +144,18 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async_or_zero<16>(&As[(ahead + ko) % 3][i][(k * 8) ^ ((i & 7) << 3)],
-                &A[(bi * 256 + i) * K + ahead * 64 + ko * 64 + k * 8],
-                bi * 256 + i < M && ahead * 64 + ko * 64 + k * 8 + 7 < K);
+            copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 8) ^ ((i & 7) << 3)],
+                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
+                bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int k = part * 16 + tid / 16;
             const int j = tid % 16;
-            copy_async_or_zero<16>(&Bs[(ahead + ko) % 3][k][(j * 8) ^ ((k & 7) << 3)],
-                &B[(ahead * 64 + ko * 64 + k) * N + bj * 128 + j * 8],
-                ahead * 64 + ko * 64 + k < K && bj * 128 + j * 8 + 7 < N);
+            copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][k][(j * 8) ^ ((k & 7) << 3)],
+                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
+                ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
         }
     };
 
@@ -178,9 +179,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_bf16(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
             ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
         }
     };
 
@@ -193,7 +194,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
-                &Bs[slot][fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+                &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
     };
 
     load_Bf(0, 0);
@@ -215,8 +216,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         }
     };
 
-    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-        if (ko * 64 + 128 < K)
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 128 < K)
             load_shared(ko, 2);
 
         end_copies();
@@ -226,17 +227,17 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_Af(ko % 3, fk + 1);
-            load_Bf(ko % 3, fk + 1);
+            load_Af(ko % STAGES, fk + 1);
+            load_Bf(ko % STAGES, fk + 1);
             multiply(fk % 2);
         }
 
         wait_copies<1>();
         __syncthreads();  // before the next ko overwrites As and Bs
 
-        if (ko * 64 + 64 < K) {
-            load_Af((ko + 1) % 3, 0);
-            load_Bf((ko + 1) % 3, 0);
+        if (ko * TK + 64 < K) {
+            load_Af((ko + 1) % STAGES, 0);
+            load_Bf((ko + 1) % STAGES, 0);
         }
 
         multiply(1);
@@ -270,26 +271,26 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     for (int fi = 0; fi < 2; ++fi) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            stmatrix_c_bf16(&Cs[wi * 64 + fi * 32 + lane % 16][wj * 64
+            stmatrix_c_bf16(&Cs[wi * WM + fi * 32 + lane % 16][wj * WN
                 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))],
                 Cf[fi * 2][fj][0]);
 
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            stmatrix_c_bf16(&Cs[wi * 64 + fi * 32 + lane % 16 + 16][wj * 64
+            stmatrix_c_bf16(&Cs[wi * WM + fi * 32 + lane % 16 + 16][wj * WN
                 + (((lane / 16) * 8 - fj * 16 + 48) ^ ((lane & 7) << 3))],
                 Cf[fi * 2 + 1][3 - fj][0]);
     }
 
     __syncthreads();  // Cs is complete: written above, read below
 
-    if (bj * 128 + (tid % 16) * 8 + 7 < N) {
-        if (bi * 256 + 255 < M) {
+    if (bj * TN + (tid % 16) * 8 + 7 < N) {
+        if (bi * TM + (TM - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 const int i = part * 16 + tid / 16;
                 const int j = tid % 16;
-                *reinterpret_cast<uint4*>(&C[(bi * 256 + i) * N + bj * 128 + j * 8]) =
+                *reinterpret_cast<uint4*>(&C[(bi * TM + i) * N + bj * TN + j * 8]) =
                     *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
             }
         } else {
@@ -297,8 +298,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int part = 0; part < 16; ++part) {
                 const int i = part * 16 + tid / 16;
                 const int j = tid % 16;
-                if (bi * 256 + i < M)
-                    *reinterpret_cast<uint4*>(&C[(bi * 256 + i) * N + bj * 128 + j * 8]) =
+                if (bi * TM + i < M)
+                    *reinterpret_cast<uint4*>(&C[(bi * TM + i) * N + bj * TN + j * 8]) =
                         *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
             }
         }

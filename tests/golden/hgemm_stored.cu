@@ -134,21 +134,22 @@ extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const float* __restrict__ S,
                     int M, int K, int N)
 {
+    constexpr int TM = 256, TN = 128, TK = 32, WM = 64, WN = 64, KI = 8, STAGES = 3;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(R, at=ko, vector=4) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
+    float (*As)[TM][TK] = reinterpret_cast<float (*)[TM][TK]>(shared);
     // cache_shared(S, at=ko, vector=4) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*Bs)[128][32] = reinterpret_cast<float (*)[128][32]>(shared + 98304);
+    float (*Bs)[TN][TK] = reinterpret_cast<float (*)[TN][TK]>(shared + 98304);
 
     // cache_register(C, at=bj, vector=2) -> Cf
     float Cf[4][4][2][4];
@@ -185,16 +186,16 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         for (int part = 0; part < 8; ++part) {
             const int r = part * 32 + tid / 8;
             const int c = tid % 8;
-            copy_async<16>(&As[(ahead + ko) % 3][r][(c * 4) ^ ((r & 7) << 2)],
-                &R[(bi * 256 + r) * (((K + 31) / 32) * 32) + ahead * 32 + ko * 32 + c * 4]);
+            copy_async<16>(&As[(ahead + ko) % STAGES][r][(c * 4) ^ ((r & 7) << 2)],
+                &R[(bi * TM + r) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + c * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int c = part * 32 + tid / 8;
             const int r = tid % 8;
-            copy_async<16>(&Bs[(ahead + ko) % 3][c][(r * 4) ^ ((c & 7) << 2)],
-                &S[(bj * 128 + c) * (((K + 31) / 32) * 32) + ahead * 32 + ko * 32 + r * 4]);
+            copy_async<16>(&Bs[(ahead + ko) % STAGES][c][(r * 4) ^ ((c & 7) << 2)],
+                &S[(bj * TN + c) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + r * 4]);
         }
     };
 
@@ -218,9 +219,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * 64 + fi * 32 + lane % 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
             ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
-                &As[slot][wi * 64 + fi * 32 + lane % 16 + 16][(fk * 8 + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+                &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
 
@@ -233,8 +234,8 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_tf32(Bf[fk % 2][fj][0],
-                &Bs[slot][wj * 64 + fj * 16 + (lane / 16) * 8
-                    + lane % 8][(fk * 8 + ((lane / 8) % 2) * 4) ^ ((lane & 7) << 2)]);
+                &Bs[slot][wj * WN + fj * 16 + (lane / 16) * 8
+                    + lane % 8][(fk * KI + ((lane / 8) % 2) * 4) ^ ((lane & 7) << 2)]);
     };
 
     load_Bf(0, 0);
@@ -256,8 +257,8 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         }
     };
 
-    for (int ko = 0; ko < (K + 31) / 32; ++ko) {
-        if (ko * 32 + 64 < K)
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 64 < K)
             load_shared(ko, 2);
 
         end_copies();
@@ -267,23 +268,23 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         // pipeline(fk, 2, across=ko)
         #pragma unroll
         for (int fk = 0; fk < 3; ++fk) {
-            load_Af(ko % 3, fk + 1);
-            load_Bf(ko % 3, fk + 1);
+            load_Af(ko % STAGES, fk + 1);
+            load_Bf(ko % STAGES, fk + 1);
             multiply(fk % 2);
         }
 
         wait_copies<1>();
         __syncthreads();  // before the next ko overwrites As and Bs
 
-        if (ko * 32 + 32 < K) {
-            load_Af((ko + 1) % 3, 0);
-            load_Bf((ko + 1) % 3, 0);
+        if (ko * TK + 32 < K) {
+            load_Af((ko + 1) % STAGES, 0);
+            load_Bf((ko + 1) % STAGES, 0);
         }
 
         multiply(1);
     }
 
-    if (bj * 128 + 127 < N && bi * 256 + 255 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             #pragma unroll
@@ -292,8 +293,8 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N + bj * 128
-                            + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN
+                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -302,8 +303,8 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                            + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -313,25 +314,24 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4) * N
-                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2],
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
+                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
+                    if (bj * TN + wj * WN + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
-                                store_vector<float2>(&C[(bi * 256 + wi * 64 + fi * 32 + i16_high * 8 + lane / 4 + 16)
-                                    * N
-                                    + bj * 128 + wj * 64 + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
+                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

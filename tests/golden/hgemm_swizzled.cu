@@ -47,20 +47,21 @@ hgemm(const __nv_bfloat16* __restrict__ A,
       __nv_bfloat16* __restrict__ C,
       int M, int K, int N)
 {
+    constexpr int TM = 128, TN = 128, TK = 64, WM = 64, WN = 64, KI = 16;
     const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
     const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
     // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int lane = threadIdx.x;
-    const int tid = wi * 64 + wj * 32 + lane;
+    const int tid = wi * WM + wj * 32 + lane;
 
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __shared__ __align__(16) __nv_bfloat16 As[128][64];
+    __shared__ __align__(16) __nv_bfloat16 As[TM][TK];
     // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __shared__ __align__(16) __nv_bfloat16 Bs[64][128];
+    __shared__ __align__(16) __nv_bfloat16 Bs[TK][TN];
 
     // cache_register(P, at=bj) -> Pf
     float Pf[4][4][2][4];
@@ -82,14 +83,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     }
 
     // tile(k, TK) -> ko, ki
-    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int i = part * 16 + tid / 8;
             const int k = tid % 8;
             *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) =
-                bi * 128 + i < M && ko * 64 + k * 8 + 7 < K
-                    ? *reinterpret_cast<const uint4*>(&A[(bi * 128 + i) * K + ko * 64 + k * 8])
+                bi * TM + i < M && ko * TK + k * 8 + 7 < K
+                    ? *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * K + ko * TK + k * 8])
                     : uint4{};
         }
 
@@ -98,8 +99,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             const int k = part * 8 + tid / 16;
             const int j = tid % 16;
             *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) =
-                ko * 64 + k < K && bj * 128 + j * 8 + 7 < N
-                    ? *reinterpret_cast<const uint4*>(&B[(ko * 64 + k) * N + bj * 128 + j * 8])
+                ko * TK + k < K && bj * TN + j * 8 + 7 < N
+                    ? *reinterpret_cast<const uint4*>(&B[(ko * TK + k) * N + bj * TN + j * 8])
                     : uint4{};
         }
 
@@ -114,14 +115,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
                 ldmatrix_a_bf16(Af[fi],
-                    &As[wi * 64 + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                    &As[wi * WM + fi * 16 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
             // cache_register(Bs, at=fk) -> Bf
             __align__(4) __nv_bfloat16 Bf[4][2][4];
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 ldmatrix_b_trans_bf16(Bf[fj][0],
-                    &Bs[fk * 16 + lane % 16][wj * 64 + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+                    &Bs[fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
 
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
@@ -149,7 +150,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     for (int j8_low = 0; j8_low < 2; ++j8_low)
                         Cf[fi][fj][nj][i16_high * 2 + j8_low] = __float2bfloat16(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
 
-    if (bj * 128 + 127 < N && bi * 128 + 127 < M) {
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
             #pragma unroll
@@ -161,8 +162,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4) * N
-                            + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
+                            + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                             *reinterpret_cast<const unsigned int*>(C_vec);
                     }
     } else {
@@ -172,17 +173,17 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * 128 + wi * 64 + fi * 16 + i16_high * 8 + lane / 4 < M) {
+                            if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M) {
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * 128 + wi * 64 + fi * 16 + i16_high * 8
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8
                                     + lane / 4)
                                     * N
-                                    + bj * 128 + wj * 64 + fj * 16 + nj * 8 + (lane % 4) * 2]) =
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
                                     *reinterpret_cast<const unsigned int*>(C_vec);
                             }
     }

@@ -210,8 +210,9 @@ hgemm_tf32_rz(float* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int M, int K, int N)
 {
-    const Tiles tiles = {1, (M + 255) / 256, (N + 127) / 128, 8};
-    const int wj = uniform(threadIdx.y);                           // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
+    constexpr int TM = 256, TN = 128, TK = 32, KI = 8;
+    const Tiles tiles = {1, (M + TM - 1) / TM, (N + TN - 1) / TN, 8};
+    const int wj = uniform(threadIdx.y);                               // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
     // collapse(jp, jl) -> j64; tensorize(j64, ti, kk, by=wgmma_m64n{TM}k{KI}_registers_{IN})
     const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;
@@ -219,10 +220,10 @@ hgemm_tf32_rz(float* __restrict__ C,
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*As)[256][32] = reinterpret_cast<float (*)[256][32]>(shared);
+    float (*As)[TM][TK] = reinterpret_cast<float (*)[TM][TK]>(shared);
     // cache_shared(B, at=ko, vector=V, panel=32) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 2)
-    float (*Bs)[4][32][32] = reinterpret_cast<float (*)[4][32][32]>(shared + 131072);
+    float (*Bs)[4][TK][32] = reinterpret_cast<float (*)[4][TK][32]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196640);
 
@@ -253,7 +254,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, registers=240)
-            for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                 wait_barrier(&filled[slot], phase);  // As and Bs have arrived
 
                 // cache_register(Bs, at=wj) -> Bf
@@ -267,7 +268,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                         #pragma unroll
                         for (int kk_high = 0; kk_high < 2; ++kk_high)
                             Bf[fk][kk_high * 2 + j64_high] =
-                                Bs[slot][wj * 2 + lane / 32 / 2][fk * 8 + kk_high * 4
+                                Bs[slot][wj * 2 + lane / 32 / 2][fk * KI + kk_high * 4
                                     + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
                                         + ((lane / 4) % 4) * 2 + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
@@ -277,7 +278,7 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * 8]));
+                    wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * KI]));
 
                 complete_wgmma();
                 hold<128>(&Cf[0]);
@@ -288,9 +289,9 @@ hgemm_tf32_rz(float* __restrict__ C,
                 next_slot<4>(slot, phase);
             }
 
-            if (bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+            if (bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
                 + ((lane / 4) % 4) * 2 + 1 < N) {
-                if (bi * 256 + 255 < M) {
+                if (bi * TM + (TM - 1) < M) {
                     // rename(ti, of=Cf) -> si
                     #pragma unroll
                     for (int si_high = 0; si_high < 32; ++si_high)
@@ -299,8 +300,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                             float2 C_vec;
                             C_vec.x = Cf[si_high * 4 + si_low];
                             C_vec.y = Cf[si_high * 4 + si_low + 2];
-                            *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
                                 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) =
                                 C_vec;
                         }
@@ -309,12 +310,12 @@ hgemm_tf32_rz(float* __restrict__ C,
                     for (int si_high = 0; si_high < 32; ++si_high)
                         #pragma unroll
                         for (int si_low = 0; si_low < 2; ++si_low)
-                            if (bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low < M) {
+                            if (bi * TM + si_high * 8 + (lane % 4) * 2 + si_low < M) {
                                 float2 C_vec;
                                 C_vec.x = Cf[si_high * 4 + si_low];
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                *reinterpret_cast<float2*>(&C[(bi * 256 + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                    + bj * 128 + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
+                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                    + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16
                                     + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) =
                                     C_vec;
                             }
@@ -332,17 +333,17 @@ hgemm_tf32_rz(float* __restrict__ C,
                 const int bi = row_of_tile(tiles, tile);
                 const int bj = column_of_tile(tiles, tile);
 
-                for (int ko = 0; ko < (K + 31) / 32; ++ko) {
+                for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
                     wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
 
                     expect_bytes(&filled[slot], 49152);
                     // bulk(As)
-                    copy_box_2d(As[slot], A_map, &filled[slot], ko * 32, bi * 256);
+                    copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * TM);
 
                     #pragma unroll
                     for (int p = 0; p < 4; ++p) {
                         // bulk(Bs)
-                        copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * 128 + p * 32, ko * 32);
+                        copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 32, ko * TK);
                     }
 
                     next_slot<4>(slot, phase);

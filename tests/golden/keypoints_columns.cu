@@ -46,40 +46,41 @@ extern "C" __global__ void __launch_bounds__(128)
 keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __restrict__ count,
                   float least, int H, int W, int CAP)
 {
+    constexpr int ROWS = 32, T = 128;
     const int ys = blockIdx.y;  // tile(y, ROWS) -> ys, r; row_blocks(ys, x, T) -> b, t
     const int b = blockIdx.x;
     const int t = threadIdx.x;
 
-    if (b * 128 + t >= 1 && b * 128 + t + 1 < W) {
-        if (ys * 32 >= 1 && ys * 32 + 32 < H) {
+    if (b * T + t >= 1 && b * T + t + 1 < W) {
+        if (ys * ROWS >= 1 && ys * ROWS + 32 < H) {
             // unroll(r)
             {
                 int hits = 0;
 
                 #pragma unroll
-                for (int r = 0; r < 32; ++r) {
-                    if (X[(ys * 32 + r) * W + b * 128 + t] > least
-                        && X[(ys * 32 + r) * W + b * 128
-                            + t] > fmaxf(fmaxf(fmaxf(X[(ys * 32 + r - 1) * W + b * 128 + t - 1],
-                                X[(ys * 32 + r - 1) * W + b * 128 + t]),
-                                X[(ys * 32 + r - 1) * W + b * 128 + t + 1]),
-                            X[(ys * 32 + r) * W + b * 128 + t - 1])
-                        && !(X[(ys * 32 + r) * W + b * 128
-                            + t] < fmaxf(fmaxf(fmaxf(X[(ys * 32 + r) * W + b * 128 + t + 1],
-                                X[(ys * 32 + r + 1) * W + b * 128 + t - 1]),
-                                X[(ys * 32 + r + 1) * W + b * 128 + t]),
-                            X[(ys * 32 + r + 1) * W + b * 128 + t + 1])))
+                for (int r = 0; r < ROWS; ++r) {
+                    if (X[(ys * ROWS + r) * W + b * T + t] > least
+                        && X[(ys * ROWS + r) * W + b * T
+                            + t] > fmaxf(fmaxf(fmaxf(X[(ys * ROWS + r - 1) * W + b * T + t - 1],
+                                X[(ys * ROWS + r - 1) * W + b * T + t]),
+                                X[(ys * ROWS + r - 1) * W + b * T + t + 1]),
+                            X[(ys * ROWS + r) * W + b * T + t - 1])
+                        && !(X[(ys * ROWS + r) * W + b * T
+                            + t] < fmaxf(fmaxf(fmaxf(X[(ys * ROWS + r) * W + b * T + t + 1],
+                                X[(ys * ROWS + r + 1) * W + b * T + t - 1]),
+                                X[(ys * ROWS + r + 1) * W + b * T + t]),
+                            X[(ys * ROWS + r + 1) * W + b * T + t + 1])))
                         hits |= 1u << r;
                 }
 
                 Places places = take_places(&count[0], __popc(hits));
 
                 #pragma unroll
-                for (int r = 0; r < 32; ++r) {
+                for (int r = 0; r < ROWS; ++r) {
                     const int place = next_place(places, (hits >> r) & 1);
                     if (0 <= place && place < CAP) {
-                        at[place * 2] = ys * 32 + r;
-                        at[place * 2 + 1] = b * 128 + t;
+                        at[place * 2] = ys * ROWS + r;
+                        at[place * 2 + 1] = b * T + t;
                     }
                 }
             }
@@ -88,30 +89,30 @@ keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __rest
                 int hits = 0;
 
                 #pragma unroll
-                for (int r = 0; r < 32; ++r)
-                    if (ys * 32 + r >= 1 && ys * 32 + r + 1 < H) {
-                        if (X[(ys * 32 + r) * W + b * 128 + t] > least
-                            && X[(ys * 32 + r) * W + b * 128
-                                + t] > fmaxf(fmaxf(fmaxf(X[(ys * 32 + r - 1) * W + b * 128 + t - 1],
-                                    X[(ys * 32 + r - 1) * W + b * 128 + t]),
-                                    X[(ys * 32 + r - 1) * W + b * 128 + t + 1]),
-                                X[(ys * 32 + r) * W + b * 128 + t - 1])
-                            && !(X[(ys * 32 + r) * W + b * 128
-                                + t] < fmaxf(fmaxf(fmaxf(X[(ys * 32 + r) * W + b * 128 + t + 1],
-                                    X[(ys * 32 + r + 1) * W + b * 128 + t - 1]),
-                                    X[(ys * 32 + r + 1) * W + b * 128 + t]),
-                                X[(ys * 32 + r + 1) * W + b * 128 + t + 1])))
+                for (int r = 0; r < ROWS; ++r)
+                    if (ys * ROWS + r >= 1 && ys * ROWS + r + 1 < H) {
+                        if (X[(ys * ROWS + r) * W + b * T + t] > least
+                            && X[(ys * ROWS + r) * W + b * T
+                                + t] > fmaxf(fmaxf(fmaxf(X[(ys * ROWS + r - 1) * W + b * T + t - 1],
+                                    X[(ys * ROWS + r - 1) * W + b * T + t]),
+                                    X[(ys * ROWS + r - 1) * W + b * T + t + 1]),
+                                X[(ys * ROWS + r) * W + b * T + t - 1])
+                            && !(X[(ys * ROWS + r) * W + b * T
+                                + t] < fmaxf(fmaxf(fmaxf(X[(ys * ROWS + r) * W + b * T + t + 1],
+                                    X[(ys * ROWS + r + 1) * W + b * T + t - 1]),
+                                    X[(ys * ROWS + r + 1) * W + b * T + t]),
+                                X[(ys * ROWS + r + 1) * W + b * T + t + 1])))
                             hits |= 1u << r;
                     }
 
                 Places places = take_places(&count[0], __popc(hits));
 
                 #pragma unroll
-                for (int r = 0; r < 32; ++r) {
+                for (int r = 0; r < ROWS; ++r) {
                     const int place = next_place(places, (hits >> r) & 1);
                     if (0 <= place && place < CAP) {
-                        at[place * 2] = ys * 32 + r;
-                        at[place * 2 + 1] = b * 128 + t;
+                        at[place * 2] = ys * ROWS + r;
+                        at[place * 2 + 1] = b * T + t;
                     }
                 }
             }

@@ -92,6 +92,7 @@ matching_dot_best(const float* __restrict__ A,
                   float* __restrict__ best_best,
                   int N, int M)
 {
+    constexpr int TM = 128, TN = 256, TK = 16, STAGES = 3;
     const int bi = blockIdx.x;                  // tile(i, TM) -> bi, ti; bind(bi, block.x)
     // warp_tile(ti, 2, 8) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
     const int wi = threadIdx.z;
@@ -101,9 +102,9 @@ matching_dot_best(const float* __restrict__ A,
 
     extern __shared__ __align__(16) unsigned char shared[];
     // cache_shared(A, at=bi, layout=[d, i])
-    float (*A_shared)[132] = reinterpret_cast<float (*)[132]>(shared);
+    float (*A_shared)[TM + 4] = reinterpret_cast<float (*)[TM + 4]>(shared);
     // cache_shared(B.global, at=ko, layout=[d, j], vector=4)
-    float (*B_global_shared)[16][256] = reinterpret_cast<float (*)[16][256]>(shared + 67584);
+    float (*B_global_shared)[TK][TN] = reinterpret_cast<float (*)[TK][TN]>(shared + 67584);
 
     // cache_best(best, best.best, bi)
     float best_best_reg[2][4];
@@ -116,20 +117,20 @@ matching_dot_best(const float* __restrict__ A,
             best_best_reg[ci][vi] = INFINITY;
         }
 
-    const bool full = bi * 128 + 127 < N;
+    const bool full = bi * TM + (TM - 1) < N;
     if (full) {
         #pragma unroll
         for (int part = 0; part < 64; ++part)
-            A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * 128 + part * 2 + wi) * 128 + wj * 32 + lane];
+            A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * TM + part * 2 + wi) * 128 + wj * 32 + lane];
     } else {
         #pragma unroll
         for (int part = 0; part < 64; ++part)
-            if (bi * 128 + part * 2 + wi < N)
-                A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * 128 + part * 2 + wi) * 128 + wj * 32 + lane];
+            if (bi * TM + part * 2 + wi < N)
+                A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * TM + part * 2 + wi) * 128 + wj * 32 + lane];
     }
 
     // tile(j, TN) -> bj, tj
-    for (int bj = 0; bj < (M + 255) / 256; ++bj) {
+    for (int bj = 0; bj < (M + TN - 1) / TN; ++bj) {
         // cache_register(dot, at=bj)
         float dot_reg[4][4][2][4] = {};
 
@@ -138,8 +139,8 @@ matching_dot_best(const float* __restrict__ A,
             for (int part = 0; part < 4; ++part) {
                 const int d = part * 4 + tid / 64;
                 const int j = tid % 64;
-                copy_async<16>(&B_global_shared[(ahead + ko) % 3][d][j * 4],
-                    &B_global[(ahead * 16 + ko * 16 + d) * M + bj * 256 + j * 4]);
+                copy_async<16>(&B_global_shared[(ahead + ko) % STAGES][d][j * 4],
+                    &B_global[(ahead * TK + ko * TK + d) * M + bj * TN + j * 4]);
             }
         };
 
@@ -147,7 +148,7 @@ matching_dot_best(const float* __restrict__ A,
         // pipeline(ko, STAGES)
         #pragma unroll
         for (int fill = 0; fill < 2; ++fill) {
-            if (bj * 256 + (tid % 64) * 4 + 3 < M)
+            if (bj * TN + (tid % 64) * 4 + 3 < M)
                 load_B_global_shared(fill, 0);
 
             end_copies();
@@ -156,7 +157,7 @@ matching_dot_best(const float* __restrict__ A,
         wait_copies<1>();
         __syncthreads();  // A.shared and B.global.shared are complete: written above, read below
 
-        const bool full = bi * 128 + 127 < N && bj * 256 + 255 < M;
+        const bool full = bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M;
 
         // cache_operands(A.shared, B.global.shared, ki)
         float B_global_shared_reg[2][4][4];
@@ -179,7 +180,7 @@ matching_dot_best(const float* __restrict__ A,
         const auto load_A_shared_reg_partial = [&](int ki, int ahead) {
             #pragma unroll
             for (int ci = 0; ci < 2; ++ci)
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N)
+                if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N)
                     load_vector<float4>(A_shared_reg[(ahead + ki) % 2][ci],
                         &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
         };
@@ -187,7 +188,7 @@ matching_dot_best(const float* __restrict__ A,
         const auto load_B_global_shared_reg_partial = [&](int slot, int ki) {
             #pragma unroll
             for (int cj = 0; cj < 4; ++cj)
-                if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + 3 < M)
+                if (bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + 3 < M)
                     load_vector<float4>(B_global_shared_reg[ki % 2][cj],
                         &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
         };
@@ -222,24 +223,24 @@ matching_dot_best(const float* __restrict__ A,
         };
 
         for (int ko = 0; ko < 8; ++ko) {
-            if (ko < 6 && bj * 256 + (tid % 64) * 4 + 3 < M)
+            if (ko < 6 && bj * TN + (tid % 64) * 4 + 3 < M)
                 load_B_global_shared(ko, 2);
 
             end_copies();
 
-            if (bi * 128 + 127 < N && bj * 256 + 255 < M) {
+            if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
                 // pipeline(ki, 2, across=ko)
                 #pragma unroll
-                for (int ki = 0; ki < 15; ++ki) {
-                    load_A_shared_reg(ko * 16 + ki, 1);
-                    load_B_global_shared_reg(ko % 3, ki + 1);
+                for (int ki = 0; ki < TK - 1; ++ki) {
+                    load_A_shared_reg(ko * TK + ki, 1);
+                    load_B_global_shared_reg(ko % STAGES, ki + 1);
                     multiply(ki % 2);
                 }
             } else {
                 #pragma unroll
-                for (int ki = 0; ki < 15; ++ki) {
-                    load_A_shared_reg_partial(ko * 16 + ki, 1);
-                    load_B_global_shared_reg_partial(ko % 3, ki + 1);
+                for (int ki = 0; ki < TK - 1; ++ki) {
+                    load_A_shared_reg_partial(ko * TK + ki, 1);
+                    load_B_global_shared_reg_partial(ko % STAGES, ki + 1);
                     multiply(ki % 2);
                 }
             }
@@ -248,12 +249,12 @@ matching_dot_best(const float* __restrict__ A,
             __syncthreads();  // before the next ko overwrites B.global.shared
 
             if (ko < 7) {
-                if (bi * 128 + 127 < N && bj * 256 + 255 < M) {
-                    load_A_shared_reg(ko * 16, 16);
-                    load_B_global_shared_reg((ko + 1) % 3, 0);
+                if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
+                    load_A_shared_reg(ko * TK, 16);
+                    load_B_global_shared_reg((ko + 1) % STAGES, 0);
                 } else {
-                    load_A_shared_reg_partial(ko * 16, 16);
-                    load_B_global_shared_reg_partial((ko + 1) % 3, 0);
+                    load_A_shared_reg_partial(ko * TK, 16);
+                    load_B_global_shared_reg_partial((ko + 1) % STAGES, 0);
                 }
             }
 
@@ -272,11 +273,11 @@ matching_dot_best(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
                             const float candidate =
-                                norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
                                     - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                             if (candidate < best_best_reg[ci][vi]) {
                                 best_best_reg[ci][vi] = candidate;
-                                best_reg[ci][vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
+                                best_reg[ci][vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
                             }
                         }
 
@@ -285,11 +286,11 @@ matching_dot_best(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
                             const float candidate =
-                                norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
+                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
                                     - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
                             if (candidate < best_best_reg[1 - ci][3 - vi]) {
                                 best_best_reg[1 - ci][3 - vi] = candidate;
-                                best_reg[1 - ci][3 - vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
+                                best_reg[1 - ci][3 - vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
                             }
                         }
                 }
@@ -298,34 +299,34 @@ matching_dot_best(const float* __restrict__ A,
             for (int cj = 0; cj < 4; ++cj)
                 #pragma unroll
                 for (int vj = 0; vj < 2; ++vj) {
-                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 < M)
+                    if (bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 < M)
                         #pragma unroll
                         for (int ci = 0; ci < 2; ++ci)
                             #pragma unroll
                             for (int vi = 0; vi < 4; ++vi)
-                                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
+                                if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
                                     const float candidate =
-                                        norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                                        norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
                                             - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                                     if (candidate < best_best_reg[ci][vi]) {
                                         best_best_reg[ci][vi] = candidate;
-                                        best_reg[ci][vi] = bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
+                                        best_reg[ci][vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
                                     }
                                 }
 
-                    if (bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1 < M)
+                    if (bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1 < M)
                         #pragma unroll
                         for (int ci = 0; ci < 2; ++ci)
                             #pragma unroll
                             for (int vi = 0; vi < 4; ++vi)
-                                if (bi * 128 + wi * 64 + (lane / 4) * 4 + 35 < ci * 32 + N + vi) {
+                                if (bi * TM + wi * 64 + (lane / 4) * 4 + 35 < ci * 32 + N + vi) {
                                     const float candidate =
-                                        norm[bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
+                                        norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
                                             - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
                                     if (candidate < best_best_reg[1 - ci][3 - vi]) {
                                         best_best_reg[1 - ci][3 - vi] = candidate;
                                         best_reg[1 - ci][3 - vi] =
-                                            bj * 256 + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
+                                            bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
                                     }
                                 }
                 }
@@ -337,29 +338,29 @@ matching_dot_best(const float* __restrict__ A,
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best_best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                     best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
+                best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
     } else {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best_best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
+                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                         best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                if (bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best[(wj * 4 + lane % 4) * N + bi * 128 + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
+                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                         best_reg[ci][vi];
     }
 }

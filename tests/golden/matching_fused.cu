@@ -9,10 +9,11 @@ extern "C" __global__ void __launch_bounds__(128)
 matching(const float* __restrict__ A, const float* __restrict__ B, int* __restrict__ nearest,
          int N, int D, int M)
 {
+    constexpr int T = 128;
     const int b = blockIdx.x;   // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
-    if (b * 128 + t < N) {
+    if (b * T + t < N) {
         // cache_register(nearest, at=t)
         int nearest_reg = 0;
 
@@ -25,7 +26,7 @@ matching(const float* __restrict__ A, const float* __restrict__ B, int* __restri
             float dist_reg = 0.0f;
 
             for (int d = 0; d < D; ++d) {
-                const float u = A[(b * 128 + t) * D + d] - B[j * D + d];
+                const float u = A[(b * T + t) * D + d] - B[j * D + d];
                 dist_reg += u * u;
             }
 
@@ -35,6 +36,6 @@ matching(const float* __restrict__ A, const float* __restrict__ B, int* __restri
             }
         }
 
-        nearest[b * 128 + t] = nearest_reg;
+        nearest[b * T + t] = nearest_reg;
     }
 }

@@ -225,6 +225,7 @@ matching_f16_best(const __half* __restrict__ A,
                   const __grid_constant__ TensorMap B_map,
                   int N, int M)
 {
+    constexpr int TM = 128, TN = 256, TK = 64, KI = 16;
     const int bi = blockIdx.x;                  // tile(i, TM) -> bi, ti; bind(bi, block.x)
     const int lane = threadIdx.x % 128;         // tile(j8, 2) -> jq, jl
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
@@ -233,10 +234,10 @@ matching_f16_best(const __half* __restrict__ A,
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(A, at=bi, vector=V, panel=64) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*As)[128][64] = reinterpret_cast<__half (*)[128][64]>(shared);
+    __half (*As)[TM][64] = reinterpret_cast<__half (*)[TM][64]>(shared);
     // cache_shared(B, at=ko, vector=V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __half (*Bs)[256][64] = reinterpret_cast<__half (*)[256][64]>(shared + 32768);
+    __half (*Bs)[TN][TK] = reinterpret_cast<__half (*)[TN][TK]>(shared + 32768);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196656);
 
@@ -258,7 +259,7 @@ matching_f16_best(const __half* __restrict__ A,
             best_best_reg[i64_high] = INFINITY;
         }
 
-        if (bi * 128 + 127 < N) {
+        if (bi * TM + (TM - 1) < N) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
@@ -267,18 +268,18 @@ matching_f16_best(const __half* __restrict__ A,
                 #pragma unroll
                 for (int p = 0; p < 2; ++p)
                     *reinterpret_cast<uint4*>(&As[p][i][(d * 8) ^ ((i & 7) << 3)]) =
-                        *reinterpret_cast<const uint4*>(&A[(bi * 128 + i) * 128 + p * 64 + d * 8]);
+                        *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * 128 + p * 64 + d * 8]);
             }
         } else {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int d = tid % 8;
-                if (bi * 128 + i < N)
+                if (bi * TM + i < N)
                     #pragma unroll
                     for (int p = 0; p < 2; ++p)
                         *reinterpret_cast<uint4*>(&As[p][i][(d * 8) ^ ((i & 7) << 3)]) =
-                            *reinterpret_cast<const uint4*>(&A[(bi * 128 + i) * 128 + p * 64 + d * 8]);
+                            *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * 128 + p * 64 + d * 8]);
             }
         }
 
@@ -286,7 +287,7 @@ matching_f16_best(const __half* __restrict__ A,
         wait_for_each_other<256>();  // As is complete: written above, read below
 
         // tile(j, TN) -> bj, tj
-        for (int bj = 0; bj < (M + 255) / 256; ++bj) {
+        for (int bj = 0; bj < (M + TN - 1) / TN; ++bj) {
             // cache_register(dot, at=bj) -> Pf
             float Pf[128];
             #pragma unroll
@@ -310,8 +311,8 @@ matching_f16_best(const __half* __restrict__ A,
                 // unroll(fk)
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k16_f16(Pf, describe_128<1024, 0>(&As[ko][wi * 64][fk * 16]), describe_128<1024,
-                        0>(&Bs[slot][0][fk * 16]));
+                    wgmma_m64n256k16_f16(Pf, describe_128<1024, 0>(&As[ko][wi * 64][fk * KI]), describe_128<1024,
+                        0>(&Bs[slot][0][fk * KI]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
@@ -321,7 +322,7 @@ matching_f16_best(const __half* __restrict__ A,
                 next_slot<5>(slot, phase);
             }
 
-            if (bi * 128 + 127 < N && bj * 256 + 255 < M) {
+            if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high) {
                     // tile(sj, 8) -> jh, j8
@@ -330,54 +331,54 @@ matching_f16_best(const __half* __restrict__ A,
                         #pragma unroll
                         for (int jl = 0; jl < 2; ++jl) {
                             const float candidate =
-                                norm[bj * 256 + jh * 8 + (lane % 4) * 2 + jl] - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
+                                norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl] - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
                             if (candidate < best_best_reg[i64_high]) {
                                 best_best_reg[i64_high] = candidate;
-                                best_reg[i64_high] = bj * 256 + jh * 8 + (lane % 4) * 2 + jl;
+                                best_reg[i64_high] = bj * TN + jh * 8 + (lane % 4) * 2 + jl;
                             }
                         }
                 }
             } else {
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
+                    if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
                         #pragma unroll
                         for (int jh = 0; jh < 32; ++jh)
                             #pragma unroll
                             for (int jl = 0; jl < 2; ++jl)
-                                if (bj * 256 + jh * 8 + (lane % 4) * 2 + jl < M) {
+                                if (bj * TN + jh * 8 + (lane % 4) * 2 + jl < M) {
                                     const float candidate =
-                                        norm[bj * 256 + jh * 8 + (lane % 4) * 2 + jl]
+                                        norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl]
                                             - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
                                     if (candidate < best_best_reg[i64_high]) {
                                         best_best_reg[i64_high] = candidate;
-                                        best_reg[i64_high] = bj * 256 + jh * 8 + (lane % 4) * 2 + jl;
+                                        best_reg[i64_high] = bj * TN + jh * 8 + (lane % 4) * 2 + jl;
                                     }
                                 }
             }
         }
 
-        if (bi * 128 + 127 < N) {
+        if (bi * TM + (TM - 1) < N) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best_best[lane % 4 * N + bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                     best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best[lane % 4 * N + bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                     best_reg[i64_high];
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best_best[lane % 4 * N + bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
+                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                         best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                if (bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best[lane % 4 * N + bi * 128 + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
+                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                         best_reg[i64_high];
         }
     } else {
@@ -385,13 +386,13 @@ matching_f16_best(const __half* __restrict__ A,
             int slot = 0;
             int phase = 0;
 
-            for (int bj = 0; bj < (M + 255) / 256; ++bj)
+            for (int bj = 0; bj < (M + TN - 1) / TN; ++bj)
                 for (int ko = 0; ko < 2; ++ko) {
                     wait_barrier(&emptied[slot], phase ^ 1);  // Bs has been read
 
                     expect_bytes(&filled[slot], 32768);
                     // bulk(Bs)
-                    copy_box_2d(Bs[slot], B_map, &filled[slot], ko * 64, bj * 256);
+                    copy_box_2d(Bs[slot], B_map, &filled[slot], ko * TK, bj * TN);
 
                     next_slot<5>(slot, phase);
                 }

@@ -5,74 +5,75 @@
 extern "C" __global__ void __launch_bounds__(128)
 nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __restrict__ part, int N)
 {
+    constexpr int TJ = 256, U = 4, C = 4;
     const int jp = blockIdx.y;  // tile(F.j, PART) -> jp, fj; bind(jp, block.y)
     const int b = blockIdx.x;   // tile(i, T * C) -> b, t; bind(b, block.x)
     const int t = threadIdx.x;  // bind(t, thread.x)
 
     // cache_shared(m, at=jo)
-    __shared__ float m_shared[256];
+    __shared__ float m_shared[TJ];
     // cache_shared(P, at=jo, using=[ji])
-    __shared__ float P_shared[256][3];
+    __shared__ float P_shared[TJ][3];
 
     // cache_register(part, at=b)
-    float part_reg[4][3] = {};
+    float part_reg[C][3] = {};
 
     // tile(j, TJ) -> jo, ji
     for (int jo = 0; jo < 8; ++jo) {
-        if (jp * 2048 + jo * 256 + 255 < N) {
+        if (jp * 2048 + jo * TJ + (TJ - 1) < N) {
             #pragma unroll
             for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
-                m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * 256 + m_shared_l * 128 + t];
+                m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * TJ + m_shared_l * 128 + t];
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
                 const int element = P_shared_l * 128 + t;
                 const int j = element / 3;
                 const int axis1 = element % 3;
-                P_shared[j][axis1] = P[(jp * 2048 + jo * 256 + j) * 3 + axis1];
+                P_shared[j][axis1] = P[(jp * 2048 + jo * TJ + j) * 3 + axis1];
             }
         } else {
             #pragma unroll
             for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
-                if (jp * 2048 + jo * 256 + m_shared_l * 128 + t < N)
-                    m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * 256 + m_shared_l * 128 + t];
+                if (jp * 2048 + jo * TJ + m_shared_l * 128 + t < N)
+                    m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * TJ + m_shared_l * 128 + t];
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
                 const int element = P_shared_l * 128 + t;
                 const int j = element / 3;
                 const int axis1 = element % 3;
-                if (jp * 2048 + jo * 256 + j < N)
-                    P_shared[j][axis1] = P[(jp * 2048 + jo * 256 + j) * 3 + axis1];
+                if (jp * 2048 + jo * TJ + j < N)
+                    P_shared[j][axis1] = P[(jp * 2048 + jo * TJ + j) * 3 + axis1];
             }
         }
 
         __syncthreads();  // m.shared and P.shared are complete: written above, read below
 
-        if (b * 512 + 511 < N && jp * 2048 + jo * 256 + 255 < N) {
+        if (b * 512 + 511 < N && jp * 2048 + jo * TJ + (TJ - 1) < N) {
             // cache_register(P, at=t, using=[t])
-            float P_reg[4][3];
+            float P_reg[C][3];
             #pragma unroll
             for (int j = 0; j < 4; ++j)
                 #pragma unroll
                 for (int axis1 = 0; axis1 < 3; ++axis1)
-                    P_reg[j][axis1] = P[(b * 512 + t * 4 + j) * 3 + axis1];
+                    P_reg[j][axis1] = P[(b * 512 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji) {
                 // tile(ji, U) -> ji, u
                 // unroll(u)
                 #pragma unroll
-                for (int u = 0; u < 4; ++u) {
+                for (int u = 0; u < U; ++u) {
                     // cache_register(s, at=u)
-                    float s_reg[4];
+                    float s_reg[C];
                     // tile(t, C) -> t, w
                     // unroll(w)
                     #pragma unroll
-                    for (int w = 0; w < 4; ++w) {
+                    for (int w = 0; w < C; ++w) {
                         {
-                            const float v = P_shared[ji * 4 + u][0] - P_reg[w][0];
-                            const float p = P_shared[ji * 4 + u][1] - P_reg[w][1];
-                            const float q = P_shared[ji * 4 + u][2] - P_reg[w][2];
+                            const float v = P_shared[ji * U + u][0] - P_reg[w][0];
+                            const float p = P_shared[ji * U + u][1] - P_reg[w][1];
+                            const float q = P_shared[ji * U + u][2] - P_reg[w][2];
                             s_reg[w] = rsqrtf(0.01f + v * v + p * p + q * q);
                         }
 
@@ -80,40 +81,40 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                         #pragma unroll
                         for (int d = 0; d < 3; ++d)
                             part_reg[w][d] +=
-                                m_shared[ji * 4 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                    * (P_shared[ji * 4 + u][d] - P_reg[w][d]);
+                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                    * (P_shared[ji * U + u][d] - P_reg[w][d]);
                     }
                 }
             }
         } else {
-            float P_reg[4][3];
+            float P_reg[C][3];
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                if (b * 512 + t * 4 + j < N)
+                if (b * 512 + t * C + j < N)
                     #pragma unroll
                     for (int axis1 = 0; axis1 < 3; ++axis1)
-                        P_reg[j][axis1] = P[(b * 512 + t * 4 + j) * 3 + axis1];
+                        P_reg[j][axis1] = P[(b * 512 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji)
                 #pragma unroll
-                for (int u = 0; u < 4; ++u)
-                    if (jp * 2048 + jo * 256 + ji * 4 + u < N) {
-                        float s_reg[4];
+                for (int u = 0; u < U; ++u)
+                    if (jp * 2048 + jo * TJ + ji * U + u < N) {
+                        float s_reg[C];
                         #pragma unroll
-                        for (int w = 0; w < 4; ++w)
-                            if (b * 512 + t * 4 + w < N) {
+                        for (int w = 0; w < C; ++w)
+                            if (b * 512 + t * C + w < N) {
                                 {
-                                    const float v = P_shared[ji * 4 + u][0] - P_reg[w][0];
-                                    const float p = P_shared[ji * 4 + u][1] - P_reg[w][1];
-                                    const float q = P_shared[ji * 4 + u][2] - P_reg[w][2];
+                                    const float v = P_shared[ji * U + u][0] - P_reg[w][0];
+                                    const float p = P_shared[ji * U + u][1] - P_reg[w][1];
+                                    const float q = P_shared[ji * U + u][2] - P_reg[w][2];
                                     s_reg[w] = rsqrtf(0.01f + v * v + p * p + q * q);
                                 }
 
                                 #pragma unroll
                                 for (int d = 0; d < 3; ++d)
                                     part_reg[w][d] +=
-                                        m_shared[ji * 4 + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                            * (P_shared[ji * 4 + u][d] - P_reg[w][d]);
+                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                            * (P_shared[ji * U + u][d] - P_reg[w][d]);
                             }
                     }
         }
@@ -123,17 +124,17 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
     if (b * 512 + 511 < N) {
         #pragma unroll
-        for (int w = 0; w < 4; ++w)
+        for (int w = 0; w < C; ++w)
             #pragma unroll
             for (int d = 0; d < 3; ++d)
-                part[(jp * N + b * 512 + t * 4 + w) * 3 + d] = part_reg[w][d];
+                part[(jp * N + b * 512 + t * C + w) * 3 + d] = part_reg[w][d];
     } else {
         #pragma unroll
-        for (int w = 0; w < 4; ++w)
-            if (b * 512 + t * 4 + w < N)
+        for (int w = 0; w < C; ++w)
+            if (b * 512 + t * C + w < N)
                 #pragma unroll
                 for (int d = 0; d < 3; ++d)
-                    part[(jp * N + b * 512 + t * 4 + w) * 3 + d] = part_reg[w][d];
+                    part[(jp * N + b * 512 + t * C + w) * 3 + d] = part_reg[w][d];
     }
 }
 

@@ -4,6 +4,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C, int D)
 {
+    constexpr int TC = 64, TD = 64, ROWS = 4;
     const int a = blockIdx.z;    // bind(a, block.z)
     const int b = blockIdx.y;    // bind(b, block.y)
     const int bd = blockIdx.x;   // tile(d, TD) -> bd, td; bind(bd, block.x)
@@ -11,36 +12,37 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
     const int tc = threadIdx.x;  // tile(c, TC) -> bc, tc; bind(tc, thread.x)
 
     // cache_shared(X, at=bc)
-    __shared__ float X_shared[64][65];
+    __shared__ float X_shared[TC][65];
 
-    for (int bc = 0; bc < (C + 63) / 64; ++bc) {
-        if (bd * 64 + tc < D) {
-            if (bc * 64 + 63 < C) {
+    for (int bc = 0; bc < (C + TC - 1) / TC; ++bc) {
+        if (bd * TD + tc < D) {
+            if (bc * TC + (TC - 1) < C) {
                 #pragma unroll
                 for (int part = 0; part < 16; ++part)
-                    X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
+                    X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * TC + part * 4 + td) * D + bd * TD + tc];
             } else {
                 #pragma unroll
                 for (int part = 0; part < 16; ++part)
-                    if (bc * 64 + part * 4 + td < C)
-                        X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * 64 + part * 4 + td) * D + bd * 64 + tc];
+                    if (bc * TC + part * 4 + td < C)
+                        X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * TC + part * 4 + td) * D + bd * TD + tc];
             }
         }
 
         __syncthreads();  // X.shared is complete: written above, read below
 
-        if (bc * 64 + tc < C) {
-            if (bd * 64 + 63 < D) {
+        if (bc * TC + tc < C) {
+            if (bd * TD + (TD - 1) < D) {
                 // tile(td, ROWS) -> wd, td
                 // unroll(wd)
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd)
-                    Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
+                    Y[(((bd * TD + wd * ROWS + td) * B + b) * A + a) * C + bc * TC + tc] = X_shared[tc][wd * ROWS + td];
             } else {
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd)
-                    if (bd * 64 + wd * 4 + td < D)
-                        Y[(((bd * 64 + wd * 4 + td) * B + b) * A + a) * C + bc * 64 + tc] = X_shared[tc][wd * 4 + td];
+                    if (bd * TD + wd * ROWS + td < D)
+                        Y[(((bd * TD + wd * ROWS + td) * B + b) * A + a) * C + bc * TC + tc] =
+                            X_shared[tc][wd * ROWS + td];
             }
         }
 

@@ -59,6 +59,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(128)
 recurrence(const float* __restrict__ A, const float* __restrict__ X, float* __restrict__ y, int M, int N)
 {
+    constexpr int R = 4;
     const int b = blockIdx.x;   // tile(i, R) -> b, w; bind_warps(b, w, l)
     const int w = threadIdx.y;
     const int l = threadIdx.x;  // lanes_of_pairs(total.jo, factor.jo, ahead.jo, y.jo) -> c, l
@@ -76,13 +77,13 @@ recurrence(const float* __restrict__ A, const float* __restrict__ X, float* __re
 
         // cache_register(local, at=l)
         float local_reg[4];
-        if (b * 4 + w < M) {
+        if (b * R + w < M) {
             total_reg = 0.0f;
             float X_reg[4];
             float A_reg[4];
             if (c * 128 + l * 4 + 3 < N) {
-                load_vector<float4>(A_reg, &A[(b * 4 + w) * N + c * 128 + l * 4]);
-                load_vector<float4>(X_reg, &X[(b * 4 + w) * N + c * 128 + l * 4]);
+                load_vector<float4>(A_reg, &A[(b * R + w) * N + c * 128 + l * 4]);
+                load_vector<float4>(X_reg, &X[(b * R + w) * N + c * 128 + l * 4]);
             }
 
             if (c * 128 + 127 < N) {
@@ -121,16 +122,16 @@ recurrence(const float* __restrict__ A, const float* __restrict__ X, float* __re
         }
 
         const float run_ahead =
-            linear_ahead_of_lane<32>(run_reg, c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? factor_reg : 1.0f,
-                c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? total_reg : 0.0f);
+            linear_ahead_of_lane<32>(run_reg, c * 32 + l < (N + 3) / 4 && b * R + w < M ? factor_reg : 1.0f,
+                c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f);
 
         float ahead_reg = run_ahead;
 
-        float run_lanes = c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? total_reg : 0.0f;
-        float run_factor = c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? factor_reg : 1.0f;
+        float run_lanes = c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f;
+        float run_factor = c * 32 + l < (N + 3) / 4 && b * R + w < M ? factor_reg : 1.0f;
         linear_of_lanes<32>(run_lanes, run_factor);
 
-        if (b * 4 + w < M) {
+        if (b * R + w < M) {
             run_reg = run_factor * run_reg + run_lanes;
             float y_reg[4];
             // pair_tiles(y, 4) -> total, local, ahead, factor, factors
@@ -139,7 +140,7 @@ recurrence(const float* __restrict__ A, const float* __restrict__ X, float* __re
                 y_reg[ji] = factors_reg[ji] * ahead_reg + local_reg[ji];
 
             if (c * 128 + l * 4 + 3 < N)
-                store_vector<float4>(&y[(b * 4 + w) * N + c * 128 + l * 4], y_reg);
+                store_vector<float4>(&y[(b * R + w) * N + c * 128 + l * 4], y_reg);
         }
     }
 }

@@ -32,6 +32,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 extern "C" __global__ void __launch_bounds__(256)
 row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
 {
+    constexpr int R = 8;
     const int b = blockIdx.x;   // tile(i, R) -> b, w; bind_warps(b, w, l)
     const int w = threadIdx.y;
     const int l = threadIdx.x;  // share_warp(j, 32) -> c, l, v
@@ -47,7 +48,7 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
 
     // cache_register(part, at=w)
     int part_reg;
-    if (b * 8 + w < M) {
+    if (b * R + w < M) {
         part_reg = 0;
         part_best_reg = -INFINITY;
 
@@ -55,7 +56,7 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
         float X_reg[8][4];
         #pragma unroll
         for (int c = 0; c < 8; ++c)
-            load_vector<float4>(X_reg[c], &X[(b * 8 + w) * 1024 + c * 128 + l * 4]);
+            load_vector<float4>(X_reg[c], &X[(b * R + w) * 1024 + c * 128 + l * 4]);
 
         #pragma unroll
         for (int c = 0; c < 8; ++c)
@@ -71,11 +72,11 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
         at_best_reg = -INFINITY;
     }
 
-    float at_best_lanes = b * 8 + w < M ? part_best_reg : -INFINITY;
-    int at_lanes = b * 8 + w < M ? part_reg : 2147483647;
+    float at_best_lanes = b * R + w < M ? part_best_reg : -INFINITY;
+    int at_lanes = b * R + w < M ? part_reg : 2147483647;
     argmax_of_lanes<32>(at_best_lanes, at_lanes);
 
-    if (l == 0 && b * 8 + w < M) {
+    if (l == 0 && b * R + w < M) {
         {
             const float candidate = at_best_lanes;
             const int index = at_lanes;
@@ -84,6 +85,6 @@ row_argmax(const float* __restrict__ X, int* __restrict__ at, int M)
                 at_reg = index;
             }
         }
-        at[b * 8 + w] = at_reg;
+        at[b * R + w] = at_reg;
     }
 }

@@ -55,6 +55,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(128)
 scan(const float* __restrict__ X, float* __restrict__ y, int M, int N)
 {
+    constexpr int R = 4;
     const int b = blockIdx.x;   // tile(i, R) -> b, w; bind_warps(b, w, l)
     const int w = threadIdx.y;
     const int l = threadIdx.x;  // along_lanes(total.i, total.jo, ahead.i, ahead.jo, y.i, y.jo) -> i, c, l
@@ -66,11 +67,11 @@ scan(const float* __restrict__ X, float* __restrict__ y, int M, int N)
         // keep_tile(total, local, ahead, X, y, l)
         float total_reg;
         float local_reg[4];
-        if (b * 4 + w < M) {
+        if (b * R + w < M) {
             total_reg = 0.0f;
             float X_reg[4];
             if (c * 128 + l * 4 + 3 < N)
-                load_vector<float4>(X_reg, &X[(b * 4 + w) * N + c * 128 + l * 4]);
+                load_vector<float4>(X_reg, &X[(b * R + w) * N + c * 128 + l * 4]);
 
             if (c * 128 + 127 < N) {
                 #pragma unroll
@@ -90,13 +91,13 @@ scan(const float* __restrict__ X, float* __restrict__ y, int M, int N)
         }
 
         const float run_ahead =
-            sum_ahead_of_lane<32>(run_reg, c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? total_reg : 0.0f);
+            sum_ahead_of_lane<32>(run_reg, c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f);
 
         float ahead_reg = run_ahead;
 
-        const float run_lanes = sum_of_lanes<32>(c * 32 + l < (N + 3) / 4 && b * 4 + w < M ? total_reg : 0.0f);
+        const float run_lanes = sum_of_lanes<32>(c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f);
 
-        if (b * 4 + w < M) {
+        if (b * R + w < M) {
             run_reg += run_lanes;
             float y_reg[4];
             // scan_tiles(y, 4) -> total, local, ahead
@@ -105,7 +106,7 @@ scan(const float* __restrict__ X, float* __restrict__ y, int M, int N)
                 y_reg[ji] = ahead_reg + local_reg[ji];
 
             if (c * 128 + l * 4 + 3 < N)
-                store_vector<float4>(&y[(b * 4 + w) * N + c * 128 + l * 4], y_reg);
+                store_vector<float4>(&y[(b * R + w) * N + c * 128 + l * 4], y_reg);
         }
     }
 }

@@ -5,6 +5,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 {
+    constexpr int TM = 128, TN = 128, TK = 16, WM = 8, WN = 8;
     const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int ti = threadIdx.y;    // bind(ti, thread.y)
@@ -13,23 +14,23 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 
     // cache_shared(A, at=ko, using=[ti], layout=[k, i], vector=4) -> Ai
     // element c of row r lies at c ^ ((r & 15) << 1)
-    __shared__ float Ai[16][128];
+    __shared__ float Ai[TK][TM];
     // cache_shared(A, at=ko, using=[tj], layout=[k, i], vector=4) -> Aj
     // element c of row r lies at c ^ ((r & 15) << 1)
-    __shared__ float Aj[16][128];
+    __shared__ float Aj[TK][TN];
 
     // cache_register(C, at=bj)
-    float C_reg[8][8] = {};
+    float C_reg[WM][WN] = {};
 
     // tile(k, TK) -> ko, ki
-    for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        if (ko * 16 + (tid % 4) * 4 + 3 < K) {
-            if (bi * 128 + 127 < M && bj * 128 + 127 < M) {
+    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + (tid % 4) * 4 + 3 < K) {
+            if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < M) {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                    const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                     Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                     Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                     Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -40,7 +41,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
+                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
                     Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                     Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                     Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -51,8 +52,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    if (bi * 128 + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * 128 + i) * K + ko * 16 + k * 4]);
+                    if (bi * TM + i < M) {
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                         Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                         Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                         Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -64,9 +65,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    if (bj * 128 + i < M) {
-                        const float4 A_vec2 =
-                            *reinterpret_cast<const float4*>(&A[(bj * 128 + i) * K + ko * 16 + k * 4]);
+                    if (bj * TN + i < M) {
+                        const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
                         Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                         Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                         Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -78,50 +78,50 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 
         __syncthreads();  // Ai and Aj are complete: written above, read below
 
-        if (ko * 16 + 15 < K && bi * 128 + 127 < M && bj * 128 + 127 < M) {
+        if (ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < M) {
             // unroll(ki)
             #pragma unroll
-            for (int ki = 0; ki < 16; ++ki) {
+            for (int ki = 0; ki < TK; ++ki) {
                 // cache_register(Ai, at=ki)
-                float Ai_reg[8];
+                float Ai_reg[WM];
                 // coarsen(ti, WM) -> ti, wi
                 #pragma unroll
-                for (int wi = 0; wi < 8; ++wi)
+                for (int wi = 0; wi < WM; ++wi)
                     Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
 
                 // cache_register(Aj, at=ki)
-                float Aj_reg[8];
+                float Aj_reg[WN];
                 // coarsen(tj, WN) -> tj, wj
                 #pragma unroll
-                for (int wj = 0; wj < 8; ++wj)
+                for (int wj = 0; wj < WN; ++wj)
                     Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
 
                 #pragma unroll
-                for (int wi = 0; wi < 8; ++wi)
+                for (int wi = 0; wi < WM; ++wi)
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj)
+                    for (int wj = 0; wj < WN; ++wj)
                         C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
             }
         } else {
             #pragma unroll
-            for (int ki = 0; ki < 16; ++ki)
-                if (ko * 16 + ki < K) {
-                    float Ai_reg[8];
+            for (int ki = 0; ki < TK; ++ki)
+                if (ko * TK + ki < K) {
+                    float Ai_reg[WM];
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi)
-                        if (bi * 128 + wi * 16 + ti < M)
+                    for (int wi = 0; wi < WM; ++wi)
+                        if (bi * TM + wi * 16 + ti < M)
                             Ai_reg[wi] = Ai[ki][(wi * 16 + ti) ^ ((ki & 15) << 1)];
 
-                    float Aj_reg[8];
+                    float Aj_reg[WN];
                     #pragma unroll
-                    for (int wj = 0; wj < 8; ++wj)
-                        if (bj * 128 + wj * 16 + tj < M)
+                    for (int wj = 0; wj < WN; ++wj)
+                        if (bj * TN + wj * 16 + tj < M)
                             Aj_reg[wj] = Aj[ki][(wj * 16 + tj) ^ ((ki & 15) << 1)];
 
                     #pragma unroll
-                    for (int wi = 0; wi < 8; ++wi)
+                    for (int wi = 0; wi < WM; ++wi)
                         #pragma unroll
-                        for (int wj = 0; wj < 8; ++wj)
+                        for (int wj = 0; wj < WN; ++wj)
                             C_reg[wi][wj] += Ai_reg[wi] * Aj_reg[wj];
                 }
         }
@@ -129,19 +129,19 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
         __syncthreads();  // before the next ko overwrites Ai and Aj
     }
 
-    if (bi * 128 + 127 < M && bj * 128 + 126 < bi * 128) {
+    if (bi * TM + (TM - 1) < M && bj * TN + 126 < bi * TM) {
         #pragma unroll
-        for (int wi = 0; wi < 8; ++wi)
+        for (int wi = 0; wi < WM; ++wi)
             #pragma unroll
-            for (int wj = 0; wj < 8; ++wj)
-                C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+            for (int wj = 0; wj < WN; ++wj)
+                C[(bi * TM + wi * 16 + ti) * M + bj * TN + wj * 16 + tj] = C_reg[wi][wj];
     } else {
         #pragma unroll
-        for (int wi = 0; wi < 8; ++wi)
-            if (bi * 128 + wi * 16 + ti < M)
+        for (int wi = 0; wi < WM; ++wi)
+            if (bi * TM + wi * 16 + ti < M)
                 #pragma unroll
-                for (int wj = 0; wj < 8; ++wj)
-                    if (bj * 128 + wj * 16 + tj <= bi * 128 + wi * 16 + ti)
-                        C[(bi * 128 + wi * 16 + ti) * M + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];
+                for (int wj = 0; wj < WN; ++wj)
+                    if (bj * TN + wj * 16 + tj <= bi * TM + wi * 16 + ti)
+                        C[(bi * TM + wi * 16 + ti) * M + bj * TN + wj * 16 + tj] = C_reg[wi][wj];
     }
 }

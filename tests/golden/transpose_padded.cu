@@ -4,41 +4,42 @@
 extern "C" __global__ void __launch_bounds__(256)
 transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 {
+    constexpr int TS = 32, ROWS = 8;
     const int bi = blockIdx.y;   // tile(i, TS) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;   // tile(j, TS) -> bj, tj; bind(bj, block.x)
     const int tj = threadIdx.y;  // bind(tj, thread.y)
     const int ti = threadIdx.x;  // bind(ti, thread.x)
 
     // cache_shared(X, at=bj)
-    __shared__ float X_shared[32][33];
+    __shared__ float X_shared[TS][TS + 1];
 
-    if (bj * 32 + ti < N) {
-        if (bi * 32 + 31 < M) {
+    if (bj * TS + ti < N) {
+        if (bi * TS + (TS - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                X_shared[part * 8 + tj][ti] = X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
+                X_shared[part * 8 + tj][ti] = X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
         } else {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                if (bi * 32 + part * 8 + tj < M)
-                    X_shared[part * 8 + tj][ti] = X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
+                if (bi * TS + part * 8 + tj < M)
+                    X_shared[part * 8 + tj][ti] = X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
         }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
 
-    if (bi * 32 + ti < M) {
-        if (bj * 32 + 31 < N) {
+    if (bi * TS + ti < M) {
+        if (bj * TS + (TS - 1) < N) {
             // tile(tj, ROWS) -> wj, tj
             // unroll(wj)
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
-                Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][wj * 8 + tj];
+                Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][wj * ROWS + tj];
         } else {
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
-                if (bj * 32 + wj * 8 + tj < N)
-                    Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][wj * 8 + tj];
+                if (bj * TS + wj * ROWS + tj < N)
+                    Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][wj * ROWS + tj];
         }
     }
 }

@@ -4,6 +4,7 @@
 extern "C" __global__ void __launch_bounds__(256)
 transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 {
+    constexpr int TS = 32, ROWS = 8;
     const int bi = blockIdx.y;   // tile(i, TS) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;   // tile(j, TS) -> bj, tj; bind(bj, block.x)
     const int tj = threadIdx.y;  // bind(tj, thread.y)
@@ -11,36 +12,36 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 
     // cache_shared(X, at=bj)
     // element c of row r lies at c ^ (r & 31)
-    __shared__ float X_shared[32][32];
+    __shared__ float X_shared[TS][TS];
 
-    if (bj * 32 + ti < N) {
-        if (bi * 32 + 31 < M) {
+    if (bj * TS + ti < N) {
+        if (bi * TS + (TS - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
+                X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
         } else {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                if (bi * 32 + part * 8 + tj < M)
+                if (bi * TS + part * 8 + tj < M)
                     X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] =
-                        X[(bi * 32 + part * 8 + tj) * N + bj * 32 + ti];
+                        X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
         }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
 
-    if (bi * 32 + ti < M) {
-        if (bj * 32 + 31 < N) {
+    if (bi * TS + ti < M) {
+        if (bj * TS + (TS - 1) < N) {
             // tile(tj, ROWS) -> wj, tj
             // unroll(wj)
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
-                Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
+                Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
         } else {
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
-                if (bj * 32 + wj * 8 + tj < N)
-                    Y[(bj * 32 + wj * 8 + tj) * M + bi * 32 + ti] = X_shared[ti][(wj * 8 + tj) ^ (ti & 31)];
+                if (bj * TS + wj * ROWS + tj < N)
+                    Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
         }
     }
 }

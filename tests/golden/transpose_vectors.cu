@@ -15,6 +15,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
 extern "C" __global__ void __launch_bounds__(512)
 transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 {
+    constexpr int TS = 64, ROWS = 32;
     const int bj = blockIdx.y;   // tile(j, TS) -> bj, tj; bind(bj, block.y)
     const int bi = blockIdx.x;   // tile(i, TS) -> bi, ti; bind(bi, block.x)
     const int tj = threadIdx.y;  // bind(tj, thread.y)
@@ -22,26 +23,26 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 
     // cache_shared(X, at=bi, vector=4)
     // element c of row r lies at c ^ (((r >> 2) & 7) << 2)
-    __shared__ __align__(16) float X_shared[64][64];
+    __shared__ __align__(16) float X_shared[TS][TS];
 
-    if (bj * 64 + ti * 4 + 3 < N) {
-        if (bi * 64 + 63 < M) {
+    if (bj * TS + ti * 4 + 3 < N) {
+        if (bi * TS + (TS - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 2; ++part)
                 *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                    *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
+                    *reinterpret_cast<const float4*>(&X[(bi * TS + part * 32 + tj) * N + bj * TS + ti * 4]);
         } else {
             #pragma unroll
             for (int part = 0; part < 2; ++part)
-                if (bi * 64 + part * 32 + tj < M)
+                if (bi * TS + part * 32 + tj < M)
                     *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                        *reinterpret_cast<const float4*>(&X[(bi * 64 + part * 32 + tj) * N + bj * 64 + ti * 4]);
+                        *reinterpret_cast<const float4*>(&X[(bi * TS + part * 32 + tj) * N + bj * TS + ti * 4]);
         }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
 
-    if (bj * 64 + 63 < N && bi * 64 + 63 < M) {
+    if (bj * TS + (TS - 1) < N && bi * TS + (TS - 1) < M) {
         // cache_register(Y, at=ti, vector=4)
         float Y_reg[2][4];
         // tile(tj, ROWS) -> wj, tj
@@ -52,26 +53,26 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             // unroll(vi)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
+                Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * ROWS + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
         }
 
         #pragma unroll
         for (int wj = 0; wj < 2; ++wj)
-            store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
+            store_vector<float4>(&Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti * 4], Y_reg[wj]);
     } else {
         float Y_reg[2][4];
         #pragma unroll
         for (int wj = 0; wj < 2; ++wj)
-            if (bj * 64 + wj * 32 + tj < N)
+            if (bj * TS + wj * ROWS + tj < N)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    if (bi * 64 + ti * 4 + vi < M)
-                        Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * 32 + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
+                    if (bi * TS + ti * 4 + vi < M)
+                        Y_reg[wj][vi] = X_shared[ti * 4 + vi][wj * ROWS + (tj ^ ((((ti * 4 + vi) >> 2) & 7) << 2))];
 
-        if (bi * 64 + ti * 4 + 3 < M)
+        if (bi * TS + ti * 4 + 3 < M)
             #pragma unroll
             for (int wj = 0; wj < 2; ++wj)
-                if (bj * 64 + wj * 32 + tj < N)
-                    store_vector<float4>(&Y[(bj * 64 + wj * 32 + tj) * M + bi * 64 + ti * 4], Y_reg[wj]);
+                if (bj * TS + wj * ROWS + tj < N)
+                    store_vector<float4>(&Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti * 4], Y_reg[wj]);
     }
 }

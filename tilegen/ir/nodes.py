@@ -17,6 +17,7 @@ from tilegen.ir.beside import Beside
 from tilegen.ir.derived import ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.index_range import Range as Range
 from tilegen.ir.lists import LISTS, Hits
+from tilegen.ir.named import Named
 from tilegen.ir.role import Role
 from tilegen.ir.shown import counted, listing
 from tilegen.ir.swizzle import Swizzle
@@ -374,7 +375,7 @@ class Tree:
     `reassociated` names the reductions whose terms may be combined in any order, because a step said so;
     `approximate` the operations that the text may take from the hardware's approximations, in order of their
     names. The meaning of the tree stays exact: what it may be off by is wider. With `dependent`, each launch may begin
-    while the one before it on the stream still runs.
+    while the one before it on the stream still runs. `named` are numbers that parameters gave, for who prints them.
     """
 
     kernel: Kernel
@@ -383,6 +384,7 @@ class Tree:
     reassociated: tuple[str, ...] = ()
     approximate: tuple[str, ...] = ()
     dependent: bool = False
+    named: tuple[Named, ...] = field(default=(), compare=False, repr=False)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`; KeyError if there is none."""

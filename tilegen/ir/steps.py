@@ -35,8 +35,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Number:
+    """A number; `name` is that of the parameter that gave it."""
+
     value: int
     span: Span | None = field(default=None, compare=False, repr=False)
+    name: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def lower(
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
     launches = [with_launch_waits(each) for each in launches] if tree.dependent else launches
     found = choose_integers(launches, wide)
-    found = tuple(map(without_wrapping, found))
+    found = tuple(replace(without_wrapping(each), named=tree.named) for each in found)
     return tuple(with_look_back(each, tree) for each in found) if instructions else found
 
 

@@ -120,6 +120,7 @@ def kernels(text):
 class _Reader:
     def __init__(self, tokens):
         self.tokens, self.place = tokens, 0
+        self.constants = {}  # numbers that have names in the whole kernel
 
     # -- tokens
 
@@ -189,9 +190,23 @@ class _Reader:
             return (self.statement(),)
         self.take("{")
         items = []
+        if self.next() == "constexpr":
+            self.name_constants()
         while not self.took("}"):
             items += [self.statement()]
         return tuple(items)
+
+    def name_constants(self):
+        """`constexpr int TM = 128, TN = 256;`: from here on these are the numbers."""
+        self.take("constexpr"), self.take("int")
+        while self.next(-1) != ";":
+            name = self.declared(self.take())
+            self.take("="), self.constants.update({name: int(self.take())}), self.take(",", ";")
+
+    def declared(self, name):
+        if name in self.constants:
+            raise NotOurs(f"'{name}' is declared again")
+        return name
 
     def statement(self):
         match self.next():
@@ -221,7 +236,7 @@ class _Reader:
         kind = self.take()
         if self.next() == kind == "long":
             kind += f" {self.take()}"
-        name = self.take()
+        name = self.declared(self.take())
         self.take("=")
         first = self.expression()
         self.take(";"), self.take(name), self.take("<")
@@ -257,10 +272,10 @@ class _Reader:
         while name is None:
             if self.next() == "(":  # float (*name)[4]
                 self.take("("), self.take("*")
-                name = self.take()
+                name = self.declared(self.take())
                 self.take(")")
             elif self.next(1) in ("[", "=", ";"):
-                name = self.take()
+                name = self.declared(self.take())
             else:
                 words += [self.take()]
                 if words[-1] == "__align__":
@@ -358,6 +373,8 @@ class _Reader:
             if whole:
                 return ("number", (Long if whole[2] else int)(whole[1]))
             return ("number", float(token.removesuffix("f")))
+        if token in self.constants:
+            return ("number", self.constants[token])
         if not token.isidentifier():
             raise NotOurs(f"{token} at {' '.join(self.tokens[self.place - 8 : self.place + 8])}")
         return ("name", token)

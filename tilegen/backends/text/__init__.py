@@ -17,6 +17,7 @@ from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import TILES, names_of
+from tilegen.backends.text.parameter_names import ParameterNames, parameter_names
 from tilegen.backends.text.tiles import describe_tiles, tile_coordinates
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.wrap import LONGEST
@@ -63,7 +64,9 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     places = {node.place for node in launch.nodes if isinstance(node, StartRing)}
     launch = replace(launch, body=in_slots(launch.body, places)) if places else launch
     parities = {place.phase for place in places}
-    writer = Writer(dialect, names_of(launch), launch.buffers, launch.wide, launch.approximate, parities)
+    names = names_of(launch)
+    named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
+    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parities, named)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []
@@ -73,6 +76,7 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
         *_header(launch, writer.names, cuda=dialect is CUDA),
         *_signature(launch, writer),
         "{",
+        *named.declared([*declared, *statements]),
         *declared,
         *statements,
         "}",
@@ -347,7 +351,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
         first = len(lines)
         lines += [f"// {note}" for note in body.fresh_notes(buffer.step)]
         lines += [f"// {where}" for where in _swizzle_notes(buffer, writer)]
-        dims = [f"[{extent}]" for extent in shared_extents(buffer)]
+        dims = [f"[{n}]" for n in writer.lengths(buffer, shared_extents(buffer), buffer.order or (0,))]
         name, kind = writer.names[buffer.name], _kind_of(buffer, writer)
         if dynamic:
             inner = "".join(dims[1:])

@@ -219,7 +219,7 @@ class Body:
             lines.append("#pragma unroll")
         if loop.kind == "tiles":
             return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
-        first, end, body = "0", self._writer.index(loop.extent, 5), loop.body
+        first, end, body = "0", self._writer.extent(loop.name, loop.extent), loop.body
         if loop.told:
             first, end, body = *ends(loop, self._writer), left_to_test(loop)
         block = self._block(f"for ({self._integer} {name} = {first}; {name} < {end}; ++{name})", body)
@@ -313,7 +313,7 @@ class Body:
     def _declare(self, node: Declare) -> list[str]:
         w, buffer = self._writer, self._launch.buffers[node.buffer]
         lines = [f"// {note}" for note in self.fresh_notes(buffer.step)]
-        dims = "".join(f"[{extent}]" for extent in register_extents(buffer))
+        dims = "".join(f"[{n}]" for n in w.lengths(buffer, register_extents(buffer), range(len(buffer.shape))))
         start = ""
         if node.start is not None and dims:
             start = " = {}" if w.dialect is CUDA else " = {0}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.gather import offset_of, tests_of
 from tilegen.backends.text.numbers import BITS, brought_back, decimal, divides, of_one_type, saturating_helper
+from tilegen.backends.text.parameter_names import ParameterNames
 from tilegen.backends.text.wrapping import may_wrap, wrapping_op
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
 from tilegen.ir.nodes import (
@@ -53,6 +54,7 @@ class Writer:
     wide: bool
     approximate: Collection[str] = ()
     parities: Collection[str] = ()  # phases of which the text has the parity alone
+    parameters: ParameterNames = field(default_factory=ParameterNames)
     # What has been written: the same few sums and tests stand in many lines.
     _texts: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -93,9 +95,11 @@ class Writer:
             case str():
                 text = self.names[atom]
             case Div(arg, by) if never_negative(arg):
-                text = f"{self.index(arg, 6)} / {by}"
+                tile = self.parameters.tilings.get(atom, "")
+                rounded = f"({self.index(arg - (by - 1), 5)} + {tile} - 1)" if tile and arg.const == by - 1 else ""
+                text = f"{rounded or self.index(arg, 6)} / {tile or by}"
             case Mod(arg, by) if never_negative(arg):
-                text = f"{self.index(arg, 7)} % {by}"
+                text = f"{self.index(arg, 7)} % {self.parameters.stage_of(atom)}"
             case Div(arg, by):
                 text = f"floor_div({self.index(arg)}, {by})"
             case Mod(arg, by):
@@ -104,7 +108,8 @@ class Writer:
                 raise TypeError(atom)
         if factor == 1:
             return text
-        return f"({text}) * {factor}" if self._level(atom, 1) == 6 else f"{text} * {factor}"
+        times = self.parameters.strides.get((atom, factor), factor)
+        return f"({text}) * {times}" if self._level(atom, 1) == 6 else f"{text} * {times}"
 
     def condition(self, condition: Condition) -> str:
         """The terms of each sign on their own side: `i * 4 + 3 < N`."""
@@ -125,6 +130,8 @@ class Writer:
             return f"{self.index(high)} >= {self.index(const(-constant))}"
         if high.is_const:
             return f"{self.index(low)} < {self.index(high + (constant + 1))}"
+        if constant < -1 and (rest := self.parameters.rest_of_tile(low, -constant - 1)):
+            return f"{self.index(low)} + {rest} < {self.index(high)}"
         if constant >= 0:
             more = constant + 1 if constant else 0
             return f"{self.index(low)} {'<' if more else '<='} {self.index(high + more)}"
@@ -135,7 +142,20 @@ class Writer:
         both = " & " if self.dialect is OPENCL else " && "
         return both.join(self.condition(c) for c in conditions)
 
+    def extent(self, loop: str, value: Affine) -> str:
+        """The extent of a loop, as what its variable is compared with."""
+        return self.parameters.extent(loop, value) or self.index(value, 5)
+
     # -- memory
+
+    def lengths(self, buffer: Buffer, extents: Iterable[int], dims: Iterable[int]) -> list[str]:
+        """The lengths of an array, each with the name that there is for it; `dims` are those of the buffer."""
+        found = []
+        for dim, extent in zip(dims, extents, strict=True):
+            text, more = self.parameters.lengths.get((buffer.name, dim), ("", 0))
+            more += extent - buffer.shape[dim].const if text else 0
+            found.append((f"{text} + {more}" if more else text) if text else str(extent))
+        return found
 
     def element(self, buffer: str, index: tuple[Affine, ...]) -> str:
         """The element as an lvalue."""

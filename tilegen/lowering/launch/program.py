@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.instructions import Instruction
+from tilegen.ir.named import Named
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
     Access,
@@ -326,6 +327,7 @@ class Launch:
         dependent: it may begin while the launch before it on the stream still runs.
         dealt: if not 0, its coordinates along block.x are tiles, which any number of blocks share out, in groups of so
             many rows (`lowering.dealing`); `grid` counts these.
+        named: numbers that parameters of the schedule gave.
         maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
 
@@ -356,6 +358,7 @@ class Launch:
     cluster: Cluster | None = None
     dependent: bool = False
     dealt: int = 0
+    named: tuple[Named, ...] = ()
 
     @property
     def threads(self) -> int:

@@ -101,7 +101,7 @@ def _bind_argument(argument: Argument, values: Mapping[str, Any]) -> Argument:
             bound = values.get(text)
             match bound:
                 case int():
-                    return Number(bound, span)
+                    return Number(bound, span, text)
                 case str():
                     return Word(bound, span)
                 case None if "{" in text:
