@@ -119,7 +119,7 @@ int main()
     wrong += run(128, 32, 512);
     wrong += run(256, 64, 256);
     wrong += run(64, 16, 128);
-    wrong += run(65, 33, 389);
+    wrong += run(65, 51, 389);
     wrong += run(193, 19, 133);
     wrong += run(1, 1, 1);
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
