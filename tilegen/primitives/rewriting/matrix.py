@@ -108,8 +108,12 @@ def in_fragments(buffer: Buffer, access: Access, layout: Fragment, points: tuple
     dims = tuple(next((d for d, i in enumerate(access.index) if i == point), -1) for point in points)
     if -1 in dims:
         place = points[dims.index(-1)]
-        several = len(place.terms) > 1
-        way = "tensorize the product before the copies that fill its operands"
-        notes = (way if several else f"tile the loops first: then '{buffer.name}' has a dimension for each of them",)
-        raise StepError(f"no index of '{buffer.name}' is {place}, which is an index of the operand {name}", notes=notes)
+        if len(place.terms) > 1:
+            ways = ["tensorize the product before the copies that fill its operands"]
+        else:
+            tiled = f"tile the loops first: then '{buffer.name}' has a dimension for each of them"
+            ways = [tiled, f"values computed there go through shared memory: cache_shared({buffer.copy_of}, at=...)"]
+        raise StepError(
+            f"no index of '{buffer.name}' is {place}, which is an index of the operand {name}", notes=tuple(ways)
+        )
     return replace(buffer, fragment=layout, fragment_dims=dims)
