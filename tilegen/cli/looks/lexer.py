@@ -36,7 +36,7 @@ class TilegenLexer(RegexLexer):  # type: ignore[misc]
             (r"\bbeside\b(?= +\w)|\bwith\b", Keyword),
             (r"(,)(\s*)(register|element)\b(?! *[,)\]])", bygroups(Punctuation, Whitespace, Keyword)),
             (r"\baccumulates\b[^\n#]*", Keyword),
-            (words(_KEYWORDS, r"\b", r"\b(?!\()"), Keyword),
+            (words(_KEYWORDS, r"\b", r"\b(?![(.])"), Keyword),
             (words(tuple(DTYPE_BYTES), r"\b", r"\b"), Keyword.Type),
             (words((*BLOCK_KINDS, *THREAD_KINDS), r"\b", r"\b"), Name.Constant),
             (words(REDUCTIONS, r"\b", r"(?=\s*[\[(])"), Name.Builtin),
