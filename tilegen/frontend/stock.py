@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -107,7 +107,7 @@ def schedules_by_form(kernel: Kernel) -> Iterator[str]:
             other = build_with_defaults(module.kernels[name])
             names = find_names(other, kernel) if other else ""
             if other and not isinstance(names, str) and _have_one_type(other, kernel, names):
-                families = _families_for(module, [name])
+                families = _families_for(module, {name: module.kernels[name]})
                 last = [s.name for s in module.schedules if s.kernel == name][-1]
                 found.append((not families, f"{file}.{families[0].members[0].schedule if families else last}"))
     return (schedule for _, schedule in sorted(found))
@@ -138,8 +138,17 @@ def _merge(module: Module, other: Module) -> Module:
     return replace(module, kernels=kernels, schedules=schedules, defines=defines, families=families)
 
 
-def _families_for(module: Module, kernels: Collection[str]) -> tuple[Family, ...]:
-    return tuple(family for family in module.families if family.kernel in kernels)
+def _families_for(module: Module, kernels: Mapping[str, KernelDecl]) -> tuple[Family, ...]:
+    """The families for those of the kernels that have the sizes of the stock kernel, of which a family may speak."""
+
+    def sizes(kernel: KernelDecl) -> set[str]:
+        return {*kernel.size_names(), *kernel.constants}
+
+    return tuple(
+        family
+        for family in module.families
+        if family.kernel in kernels and sizes(kernels[family.kernel]) == sizes(module.kernels[family.kernel])
+    )
 
 
 def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:
