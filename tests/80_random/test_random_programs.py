@@ -51,7 +51,7 @@ def test_fixed_recurrences():
 
 
 def test_every_step_is_drawn():
-    of_its_own = {"scatter"}  # test_random_scatters.py draws it
+    of_its_own = {"scatter", "rank"}  # test_random_scatters.py and test_random_lists.py draw them
     assert registry().keys() <= {*WORDS, *of_its_own}
 
 

@@ -36,7 +36,7 @@ FAULTS = {
     "guard off by one": [(r"(if \(.*?) < ", r"\1 <= "), (r"(const bool \w+ = .*?) < ", r"\1 - 1 < ")],
     "wrong shared index": [
         (r"(_shared\[)(?=[^\d\]]+\])", r"\g<1>1 + "),
-        (r"(_shared)\[(\w+)\]\[(\w+)\]", r"\1[\3][\2]"),
+        (r"^(?! *(?:__shared__|__local))(.*_shared)\[(\w+)\]\[(\w+)\]", r"\1[\3][\2]"),
     ],
     "wrong global index": [
         (r"\b([A-Z]\w*\[)(?=[^\]]* )", r"\g<1>1 + "),
