@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
+
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Buffer, Expr
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,19 @@ class Dialect:
     # (type of what is narrowed, short float) -> function that rounds it once, which float in between would not
     once: Mapping[tuple[str, str], str]
     approximations: Mapping[str, str]  # operation -> the function that approximates it within a known error
+
+
+class ExprWriter(Protocol):
+    """What writes the expressions of one launch, as its parts see it: the precedence `parent` stands around them."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+    @property
+    def buffers(self) -> Mapping[str, Buffer]: ...
+    @property
+    def wide(self) -> bool: ...
+    def index(self, value: Affine, parent: int = 0) -> str: ...
+    def value(self, expr: Expr, parent: int = 0) -> str: ...
 
 
 CUDA = Dialect(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilegen.backends.text.dialect import ExprWriter
 from tilegen.ir.gathers import fits_32_bits
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
 from tilegen.lowering.launch.memory import stored_extents
 
-if TYPE_CHECKING:
-    from tilegen.backends.text.expr import Writer
-
 _SUM, _FACTOR, _ATOM = 5, 6, 8
 
 
-def tests_of(w: Writer, gather: Gather) -> str:
+def tests_of(w: ExprWriter, gather: Gather) -> str:
     """That the tested dimensions are not left."""
     shape = w.buffers[gather.buffer].shape
     tests: list[str] = []
@@ -24,7 +20,7 @@ def tests_of(w: Writer, gather: Gather) -> str:
     return " && ".join(tests)
 
 
-def offset_of(w: Writer, gather: Gather) -> str:
+def offset_of(w: ExprWriter, gather: Gather) -> str:
     """The distance from the first element, nested as that of affine places is."""
     memory = w.buffers[gather.buffer]
     first, *others = memory.order
@@ -35,12 +31,12 @@ def offset_of(w: Writer, gather: Gather) -> str:
     return text
 
 
-def _index_text(w: Writer, place: Expr, level: int) -> str:
+def _index_text(w: ExprWriter, place: Expr, level: int) -> str:
     """An index, in the integers of the loops where these will do."""
     return _short(w, place, level) if not w.wide and fits_32_bits(place) else w.value(place, level)
 
 
-def _short(w: Writer, place: Expr, level: int) -> str:
+def _short(w: ExprWriter, place: Expr, level: int) -> str:
     match place:
         case Const(value):
             return str(value)
@@ -56,11 +52,11 @@ def _short(w: Writer, place: Expr, level: int) -> str:
             raise TypeError(place)
 
 
-def _minmax_operand(w: Writer, place: Expr) -> str:
+def _minmax_operand(w: ExprWriter, place: Expr) -> str:
     """An argument of min or max, whose types OpenCL wants to be one."""
     short = isinstance(place, Cast) and place.arg.dtype != "i32"
     return f"{_int(w)}{_short(w, place, _ATOM)}" if short else _short(w, place, 0)
 
 
-def _int(w: Writer) -> str:
+def _int(w: ExprWriter) -> str:
     return "(int)" if w.dialect.name == "opencl" else ""

@@ -5,13 +5,9 @@ x * y + 1       (int)((unsigned)x * y + 1)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilegen.backends.text.dialect import ExprWriter
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, INTEGERS, Cast, Const, Expr, Index, Op
-
-if TYPE_CHECKING:
-    from tilegen.backends.text.expr import Writer
 
 _SIGNS = {"+": 5, "-": 5, "*": 6}
 _UNARY, _ATOM = 7, 8
@@ -29,12 +25,12 @@ def may_wrap(expr: Expr, wide: bool) -> bool:
     return low < least or high > most
 
 
-def wrapping_op(w: Writer, op: Op) -> str:
+def wrapping_op(w: ExprWriter, op: Op) -> str:
     """`op`, which may wrap, as C that does so."""
     return f"({w.dialect.types[op.dtype]}){_unsigned_text(w, op, _UNARY)}"
 
 
-def _unsigned_text(w: Writer, expr: Expr, parent: int) -> str:
+def _unsigned_text(w: ExprWriter, expr: Expr, parent: int) -> str:
     """The text in C's unsigned arithmetic: one operand that is unsigned is enough."""
     kind = w.dialect.unsigned[expr.dtype]
     if not isinstance(expr, Op) or not may_wrap(expr, w.wide):
