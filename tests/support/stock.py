@@ -53,8 +53,9 @@ def lighter(name, schedule):
     """`schedule_stock` with LITTLE of what only repeats, where its steps allow that."""
     found = find(name, schedule)
     repeated = {p.name for p in found.parameters} & LITTLE.keys() - (set() if "conv" in found.kernel else {"TN"})
+    little = dict(fewer(name, schedule)) | {each: LITTLE[each] for each in sorted(repeated)}
     try:
-        return schedule_stock(name, schedule, parameters=tuple((each, LITTLE[each]) for each in sorted(repeated)))
+        return schedule_stock(name, schedule, SMALLER.get(name, ()), tuple(little.items()))
     except TilegenError:  # as where images fill the rows that a warpgroup needs
         return schedule_stock(name, schedule)
 
