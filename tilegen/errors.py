@@ -179,7 +179,7 @@ def join_errors(errors: Sequence[TilegenError]) -> TilegenError:
 
 
 class Collected:
-    """The errors of parts of a text that do not depend on one another, to be told together.
+    """The errors of parts of a text that do not depend on one another, to be reported together.
 
     Each part is read in a block of its own, `with collected:`, which an error of a text leaves; then `raise_any`.
     """

@@ -86,7 +86,7 @@ def _about(interface: Interface) -> list[str]:
         facts = "".join(f", {show_fact(condition)}" for condition in kernel.assumptions)
         lines.append(f"Sizes are at least 1, or 0 where all outputs are empty{facts}.")
     lines.append(
-        "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is told later."
+        "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is reported later."
     )
     return [part for line in lines for part in wrap_line(f"// {line}")]
 

@@ -46,7 +46,7 @@ def build(decl: s.KernelDecl, values: Mapping[str, float] = {}) -> Kernel:
 
 
 def build_with_defaults(decl: s.KernelDecl) -> Kernel | None:
-    """The kernel with 1 for attributes without a default; None where it is not well formed, which is told elsewhere."""
+    """The kernel with 1 for attributes without a default; None where it is not well formed, reported elsewhere."""
     try:
         return build(decl, {name: 1 for name, value in decl.constants.items() if value is None})
     except TilegenError:

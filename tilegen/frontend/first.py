@@ -104,7 +104,7 @@ def _lower_ends(reduced: Range, conditions: Iterable[Condition], span: Span) -> 
         for value in (condition.value, -condition.value) if condition.equal else (condition.value,):
             if not value.linear_in(loop):
                 raise SourceError(
-                    f"the range of '{reduced.index}' is not told by its ends, and the first index of it is wanted",
+                    f"the range of '{reduced.index}' is not given by its ends, and the first index of it is wanted",
                     span,
                     notes=("take the whole range, and give what lies in a gap a value that never wins: -inf, or inf",),
                 )

@@ -23,7 +23,7 @@ class NestedReduction(SourceError):
 
     def __init__(self, equation: s.Assign, reduction: s.Reduction) -> None:
         super().__init__(
-            "the type or the range of this reduction inside of an expression cannot be told",
+            "the type or the range of this reduction inside of an expression cannot be found",
             reduction.span,
             notes=("give it a tensor and an equation of its own, and use that here",),
         )

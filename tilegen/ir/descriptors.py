@@ -1,4 +1,4 @@
-"""Operands that a descriptor tells of: where the hardware finds element [row, column] of a matrix in shared memory.
+"""Operands that a descriptor describes: where the hardware finds element [row, column] of a matrix in shared memory.
 
 The matrix lies in pieces of P bytes (128, 64, 32 or 16) of a row, eight rows one behind the other:
 
@@ -53,7 +53,7 @@ class Form:
 
 
 class NotDescribed(Exception):
-    """Why no descriptor tells of an operand, a witness where there is one, and the way out."""
+    """Why no descriptor describes an operand, a witness where there is one, and the way out."""
 
     def __init__(self, sentence: str, witness: str = "", way: str = "") -> None:
         super().__init__(sentence)

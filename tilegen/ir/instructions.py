@@ -167,7 +167,7 @@ class SharedRows(_Layout):
 
 @dataclass(frozen=True)
 class SharedMatrix(_Layout):
-    """An operand in shared memory that one descriptor tells of, for all lanes: a matrix in rows `along` an index.
+    """An operand in shared memory that one descriptor describes, for all lanes: a matrix in rows `along` an index.
 
     The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one behind the other, and their
     units of 16 bytes change places as `hardware_swizzle` says. The descriptor has the address of the first element,

@@ -156,7 +156,7 @@ def _gpus() -> _Result:
 
 
 def _sensors() -> _Result:
-    """The library alone: whether it reads the sensors of a GPU is told beside times."""
+    """The library alone: whether it reads the sensors of a GPU is shown beside times."""
     state, found, way_out = _packages("nvidia-ml-py")()
     return state, found, way_out if gpus.driver_version() else None
 

@@ -57,7 +57,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Counted:
-    """A launch as Nsight Compute saw it: its kernel, and the metrics that it told, in base units."""
+    """A launch as Nsight Compute saw it: its kernel, and the metrics that it gave, in base units."""
 
     kernel: str
     metrics: Mapping[str, float]

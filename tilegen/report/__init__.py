@@ -27,7 +27,7 @@ def study_of(
     unproved: bool = False,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Study:
-    """What a page tells of one schedule; nothing runs.
+    """What a page shows of one schedule; nothing runs.
 
     Args:
         sizes: all sizes of the kernel.

@@ -1,4 +1,4 @@
-"""What a page tells of one schedule."""
+"""What a page shows of one schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which candidate is tried next: in order, by chance, or by samplers of Optuna, which are told what came of others."""
+"""Which candidate is tried next: in order, by chance, or by samplers of Optuna, which learn the results of others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_GRID = 200_000
 
 
 class Search(Protocol):
-    """Asked for the next candidate, told what came of it; in any order, several at once."""
+    """Asked for the next candidate, given its result; in any order, several at once."""
 
     def ask(self) -> Candidate | None:
         """A candidate that was not asked for and not told before; None when there are no more."""

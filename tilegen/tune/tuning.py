@@ -1,4 +1,4 @@
-"""Tuning: candidates are asked for, evaluated, recorded and told, until the budget is spent or none is left."""
+"""Tuning: candidates are asked for, evaluated, recorded and reported, until the budget is spent or none is left."""
 
 from __future__ import annotations
 

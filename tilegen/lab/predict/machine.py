@@ -167,7 +167,7 @@ def _machine_here() -> Machine:
 
 
 def _names_note() -> str:
-    return f"the machines are {', '.join(machine_names())}; a file of your own is told by its path"
+    return f"the machines are {', '.join(machine_names())}; a file of your own is given by its path"
 
 
 H200 = stock_machine("h200")

@@ -185,7 +185,7 @@ def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
 
 
 def _fixed_loops(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:
-    """The loops that have one value for an element: those outside its life, its thread's, and those it is told by."""
+    """Loops that have one value for an element: those outside its life, its thread's, and those its indices name."""
     names = [loop.name for loop in path]
     outside = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
     extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
