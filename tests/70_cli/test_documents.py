@@ -164,19 +164,6 @@ def test_the_results_have_every_rung_in_order() -> None:
     assert places == sorted(places)
 
 
-def test_the_results_in_the_readme_are_those_of_the_measurements() -> None:
-    (table,) = [table for table in tables("README.md") if table[0][0] == "kernel"]
-    measured = [" | ".join(row) for each in tables("examples/results.md") for row in each]
-    assert len(table) == 1 + 8
-    for kernel, size, schedule, ours, beside, ratio in table[1:]:
-        theirs = beside.split()[-1]
-        sources = [row for row in measured if size in row and {ours, theirs} <= set(re.findall(r"[\d.]+", row))]
-        assert len(sources) == 1, f"{kernel} {size}: {ours} and {theirs} stand in {len(sources)} rows of results.md"
-        assert schedule in sources[0]
-        assert float(ratio) == pytest.approx(float(theirs) / float(ours), abs=0.011)
-        assert schedule == "suggested" or tilegen.load(kernel.strip("`")).find_schedule(schedule)
-
-
 @pytest.mark.parametrize("mark", ["install", "test"])
 def test_the_two_commands_are_one_line_each(mark: str) -> None:
     block = text_of("README.md").split(f"<!-- {mark} -->\n```\n")[1].split("\n```")[0]
