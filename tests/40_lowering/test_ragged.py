@@ -165,9 +165,9 @@ def early_end(value):
 
 def unpromised(value):
     """An end is taken as it is, whatever that is."""
-    if isinstance(value, For) and value.told:
-        ends = (replace(end, sure=True) for end in (value.told.first, value.told.end))
-        return replace(value, told=type(value.told)(*ends))
+    if isinstance(value, For) and value.ends:
+        ends = (replace(end, sure=True) for end in (value.ends.first, value.ends.end))
+        return replace(value, ends=type(value.ends)(*ends))
     return value
 
 

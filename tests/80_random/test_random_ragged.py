@@ -27,8 +27,8 @@ def test_every_net_agrees(seed):
     tree = tree_from(text)
     for version in ({}, {"wide": True}, {"whole": True}, {"vector": False}):
         launches = lower(tree, **version)
-        told = [v for launch in launches for v in launch.nodes if isinstance(v, For) and v.told]
-        assert told or "wide" in version
+        loops = [v for launch in launches for v in launch.nodes if isinstance(v, For) and v.ends]
+        assert loops or "wide" in version
         assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
         for language in ("cuda", "opencl"):
             assert difference(printed := emit(launches, language), launches, language) is None

@@ -37,8 +37,8 @@ class Names:
     def text(self) -> str:
         """`M = T; i = t, k = d; A = X`: those that differ; empty where none does."""
         groups = (self.sizes, self.loops, self.tensors)
-        told = [", ".join(f"{one} = {other}" for one, other in group.items() if one != other) for group in groups]
-        return "; ".join(filter(None, told))
+        shown = [", ".join(f"{one} = {other}" for one, other in group.items() if one != other) for group in groups]
+        return "; ".join(filter(None, shown))
 
 
 def find_names(one: Kernel, other: Kernel) -> Names | str:
@@ -88,13 +88,13 @@ def _difference(one: Kernel, other: Kernel, alike: int) -> str:
     if alike >= min(len(one.equations), len(other.equations)):
         return f"{one.name} has {counts[0]}, {other.name} has {counts[1]}"
     mine, theirs = one.equations[alike], other.equations[alike]
-    told = [f"'{e.target}' of {kernel.name}" for e, kernel in ((mine, one), (theirs, other))]
+    shown = [f"'{e.target}' of {kernel.name}" for e, kernel in ((mine, one), (theirs, other))]
     if mine.reduce != theirs.reduce:
-        return f"{told[0]} is {_what(mine)}, {told[1]} is {_what(theirs)}"
+        return f"{shown[0]} is {_what(mine)}, {shown[1]} is {_what(theirs)}"
     loops = [f"{len(e.loops)} + {len(e.reduced)}" for e in (mine, theirs)]
     if loops[0] != loops[1]:
-        return f"{told[0]} has {loops[0]} loops, of its elements and of their terms, {told[1]} has {loops[1]}"
-    return f"{told[1]} is not {told[0]} under other names"
+        return f"{shown[0]} has {loops[0]} loops, of its elements and of their terms, {shown[1]} has {loops[1]}"
+    return f"{shown[1]} is not {shown[0]} under other names"
 
 
 def _what(equation: Equation) -> str:

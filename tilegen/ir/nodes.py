@@ -339,7 +339,7 @@ class Loop:
     stand side by side in it. Iterations are blocks where `handed` names the register that they hand on. Those of a
     "matrix" loop are made by the lanes of a warp together: by an
     instruction where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of
-    the fragments in it. Of a ragged one, lowered, those between two ends run, which are `told` by data. `step` is the
+    the fragments in it. Of a ragged one, lowered, those between its `ends` run, which are data. `step` is the
     text of the schedule step that made the loop, `span` its place.
     """
 
@@ -360,7 +360,7 @@ class Loop:
     roles: tuple[Role, ...] = ()
     handed: str = ""
     performed: Performed | None = None
-    told: Bounds | None = None
+    ends: Bounds | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

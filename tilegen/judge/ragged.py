@@ -28,8 +28,8 @@ def check_ragged(program: Projection) -> None:
     every = [*leaves(program.tree.body)]
     for path, stmt in every:
         for depth, loop in enumerate(path):
-            if loop.kind == "ragged" and loop.told:
-                ends = [(b, upper) for b, upper in ((loop.told.first, False), (loop.told.end, True)) if b]
+            if loop.kind == "ragged" and loop.ends:
+                ends = [(b, upper) for b, upper in ((loop.ends.first, False), (loop.ends.end, True)) if b]
                 _check_statement(program, path, depth, stmt, ends)
                 written = {name for other, s in every if loop in other for name, _ in writes(s)}
                 for end, upper in ends:

@@ -40,16 +40,16 @@ def waits_of_some(tree: Tree) -> tuple[Loop, Violation] | None:
 
 def _fault(tree: Tree, name: str, crossing: Crossing) -> tuple[Loop, Violation]:
     known = {loop.name: loop for loop in loops(tree.body)}
-    told, buffer, loop = "threads have to wait for each other", crossing.a.buffer, known.get(name)
+    waits, buffer, loop = "threads have to wait for each other", crossing.a.buffer, known.get(name)
     if loop is None:  # they are lanes
         one, two = (project(tree).leaves[each.number] for each in (crossing.first, crossing.second))
         loop = known[one.leaf.names[one.common_depth(two) - 1]]
-        sentence = f"{told} inside of '{loop.name}', whose iterations are those of lanes that hold a fragment"
+        sentence = f"{waits} inside of '{loop.name}', whose iterations are those of lanes that hold a fragment"
         way = f"let all of '{buffer}' be written before any of it is used: cache it outside of '{loop.name}'"
     elif loop.roles:
-        sentence = f"{told} in a role of '{name}', where the other roles do not come by"
+        sentence = f"{waits} in a role of '{name}', where the other roles do not come by"
         way = f"leave what uses '{buffer}' later behind the roles, where a barrier can stand"
     else:
-        sentence = f"{told} inside of thread loop '{name}', where not all of the block come by"
+        sentence = f"{waits} inside of thread loop '{name}', where not all of the block come by"
         way = f"leave '{name}' serial, or bind it to blocks: then a barrier can stand inside of it"
     return loop, Violation(sentence, crossing.describe(), (way,), "form")

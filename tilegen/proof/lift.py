@@ -240,7 +240,7 @@ class _Lift:
                     before = self._enter_loop(node)
                     inner = self._lift_alone(node.body, node.name, names)
                     kind = node.kind if node.kind in MEANT else "serial"
-                    out.append(Loop(node.name, node.extent, inner, kind, told=node.told))
+                    out.append(Loop(node.name, node.extent, inner, kind, ends=node.ends))
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)

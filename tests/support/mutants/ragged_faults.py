@@ -16,11 +16,11 @@ def _told(change):
 
     def fault(program):
         def each(node):
-            if isinstance(node, For) and node.told:
+            if isinstance(node, For) and node.ends:
                 for name in ("first", "end"):
-                    if end := getattr(node.told, name):
+                    if end := getattr(node.ends, name):
                         yield from (
-                            (replace(node, told=replace(node.told, **{name: new})),) for new in change(name, end)
+                            (replace(node, ends=replace(node.ends, **{name: new})),) for new in change(name, end)
                         )
 
         return edited(program, each)

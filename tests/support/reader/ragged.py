@@ -17,8 +17,8 @@ class Ragged:
     def ragged(self, node, texts, _):
         text, outer = self._take(texts, c_text.For), dict(self.scope)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
-        self._end(node.told.first, text.first, 0, node)
-        self._end(node.told.end, text.extent, node.extent.evaluate(self.env), node)
+        self._end(node.ends.first, text.first, 0, node)
+        self._end(node.ends.end, text.extent, node.extent.evaluate(self.env), node)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
 
         def tested(value):
@@ -63,7 +63,7 @@ class Ragged:
         if not isinstance(one, Index):
             word, one, two = _TURNED[word], two, one
         upper = word[0] == "<"
-        bound = node.told.end if upper else node.told.first
+        bound = node.ends.end if upper else node.ends.first
         if not isinstance(one, Index) or bound is None or two != bound.value:
             return False
         inner = {v.name: v.extent.const for v in walk(node.body) if isinstance(v, For) and v.extent.is_const}

@@ -115,7 +115,7 @@ class Program:
         """A call without arguments that launches the kernel on arrays of `xp`, checked and prepared once.
 
         `arrays` has the outputs, and the scalars as `stored_scalar` gives them. Where tiles are dealt, so few blocks
-        take them that one of them takes `rounds` or more, if there are so many.
+        take them that one of them takes `rounds` or more, if there are enough.
 
         Raises:
             ArgumentError: a size that does not fit the kernel, or an output that overlaps another array.

@@ -57,7 +57,7 @@ _PLAIN = (
 
 
 class Body:
-    """Writes one launch; remembers which steps have been told already, for each is told once."""
+    """Writes one launch; remembers which steps have been named already, for each is named once."""
 
     def __init__(self, writer: Writer, launch: Launch) -> None:
         self._writer = writer
@@ -72,7 +72,7 @@ class Body:
     # -- comments
 
     def fresh_notes(self, step: str) -> list[str]:
-        """The parts of `step` that no line has told yet."""
+        """The parts of `step` that no line has named yet."""
         fresh = [s for s in dict.fromkeys(step.split("; ")) if s and s not in self._told]
         self._told |= set(fresh)
         return fresh
@@ -220,7 +220,7 @@ class Body:
         if loop.kind == "tiles":
             return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
         first, end, body = "0", self._writer.extent(loop.name, loop.extent), loop.body
-        if loop.told:
+        if loop.ends:
             first, end, body = *ends(loop, self._writer), left_to_test(loop)
         block = self._block(f"for ({self._integer} {name} = {first}; {name} < {end}; ++{name})", body)
         return lines + block if block else []

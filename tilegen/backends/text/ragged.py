@@ -15,8 +15,8 @@ _DATA = "data"
 
 def ends(loop: For, w: Writer) -> tuple[str, str]:
     """The first iteration of a ragged loop, and the one behind the last."""
-    assert loop.told
-    first, end = loop.told.first, loop.told.end
+    assert loop.ends
+    first, end = loop.ends.first, loop.ends.end
     return (
         _iteration(first, loop.extent, w) if first else "0",
         _iteration(end, loop.extent, w) if end else w.index(loop.extent, _SUM),

@@ -47,7 +47,7 @@ def _with_means(
 
 def _parts(loop: For, shapes: Mapping[str, tuple[Affine, ...]], sizes: Mapping[str, int]) -> int:
     """Into how many parts data divide the iterations of a loop: those between two elements, from end to end."""
-    match loop.told:
+    match loop.ends:
         case Bounds(Bound(Load(first)), Bound(Load(end))) if first == end:
             return max(1, prod(extent.evaluate(sizes) for extent in shapes[first]) - 1)
     return 1

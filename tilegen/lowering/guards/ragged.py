@@ -46,10 +46,10 @@ def run_between_ends(
     out: list[Spmd] = []
     for node in body:
         node = with_lists(node, lambda inner: run_between_ends(inner, buffers, kernel, is_implied))
-        if isinstance(node, For) and node.kind == "serial" and (told := _bounds(node, buffers)):
-            first = told.first and replace(told.first, sure=_is_sure(told.first, False, node, kernel, is_implied))
-            end = told.end and replace(told.end, sure=_is_sure(told.end, True, node, kernel, is_implied))
-            node = replace(node, kind="ragged", told=Bounds(first, end))
+        if isinstance(node, For) and node.kind == "serial" and (bounds := _bounds(node, buffers)):
+            first = bounds.first and replace(bounds.first, sure=_is_sure(bounds.first, False, node, kernel, is_implied))
+            end = bounds.end and replace(bounds.end, sure=_is_sure(bounds.end, True, node, kernel, is_implied))
+            node = replace(node, kind="ragged", ends=Bounds(first, end))
         out.append(node)
     return tuple(out)
 
@@ -81,8 +81,8 @@ def _bounds(loop: For, buffers: Mapping[str, Buffer]) -> Bounds | None:
                 return (max if upper else min)((each[key] for each in mine), key=lambda b: b.more.const)
         return None
 
-    told = Bounds(end(False), end(True))
-    return None if told == Bounds(None, None) else told
+    bounds = Bounds(end(False), end(True))
+    return None if bounds == Bounds(None, None) else bounds
 
 
 def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
@@ -117,10 +117,10 @@ def without_wrapping(launch: Launch) -> Launch:
     """`launch` with whole loops where indices of 64 bits may wrap when they are compared with data of 32."""
 
     def change(value: object) -> object:
-        if not isinstance(value, For) or not value.told:
+        if not isinstance(value, For) or not value.ends:
             return value
-        wrap = any(b and not b.sure and b.value.dtype != "i64" for b in (value.told.first, value.told.end))
-        return replace(value, kind="serial", told=None) if wrap else value
+        wrap = any(b and not b.sure and b.value.dtype != "i64" for b in (value.ends.first, value.ends.end))
+        return replace(value, kind="serial", ends=None) if wrap else value
 
     return replace(launch, body=rewrite(launch.body, change)) if launch.wide else launch
 
@@ -128,7 +128,7 @@ def without_wrapping(launch: Launch) -> Launch:
 def left_to_test(loop: For) -> tuple[Spmd, ...]:
     """The body of a ragged loop without the tests that hold in each iteration that runs."""
     inner = {v.name: v.extent.const for v in nodes(loop.body) if isinstance(v, For) and v.extent.is_const}
-    ends = [replace(bound, sure=False) for bound in (loop.told.first, loop.told.end) if bound] if loop.told else []
+    ends = [replace(bound, sure=False) for bound in (loop.ends.first, loop.ends.end) if bound] if loop.ends else []
 
     def change(value: object) -> object:
         if not isinstance(value, Stmt):

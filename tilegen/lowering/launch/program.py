@@ -50,7 +50,7 @@ class For:
 
     Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
     inside of it; a launch decides how many, and the extent says nothing. Iterations of kind "handed" are blocks.
-    Of kind "ragged" it runs between the ends that are `told` by data.
+    Of kind "ragged" it runs between its `ends`, which are data.
     """
 
     name: str
@@ -58,7 +58,7 @@ class For:
     body: tuple[Spmd, ...]
     kind: str = "serial"
     step: str = ""
-    told: Bounds | None = None
+    ends: Bounds | None = None
 
 
 @dataclass(frozen=True)
