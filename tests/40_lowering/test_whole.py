@@ -85,3 +85,23 @@ def test_a_text_for_whole_tiles_stands_only_where_there_is_one(size: int, full: 
     text = emit([launch])
     assert ("else" in text) == (full and size % 64 != 0), text
     assert faults((launch,), scheduled.tree, {}) is None
+
+
+PARTS = """\
+kernel parts(x: f32[M, K]) -> y: f32[M, K/32] where K % 32 == 0:
+    y[i, b] = max[k < 32](x[i, b*32 + k])
+
+schedule s for parts:
+    tile(i, 8) -> bi, ti
+    order(bi, ti, b)
+    bind(bi, block.x)
+    bind(ti, thread.x)
+"""
+
+
+def test_a_size_that_a_tensor_rounds_down_has_no_rest() -> None:
+    tree = load(PARTS).schedule("s").tree
+    launches = lower(tree, whole=True)
+    assert [str(c) for c in launches[0].requires] == ["M%8 == 0"]
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"M": 16, "K": 64}) is None

@@ -39,10 +39,13 @@ def _divide_exactly(node: Node, kernel: Kernel) -> Node:
 
 
 def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
-    """What counts the tiles of a loop, (N + 31)/32."""
+    """What counts the tiles of a loop, (N + 31)/32. What a tensor's own size rounds down, K/32, has no rest in it."""
+    sizes = {atom for t in kernel.tensors for extent in t.shape for atom, _ in extent.terms}
     for loop in loops(node):
         for atom, _ in loop.extent.terms:
-            if isinstance(atom, Div) and atom.arg.names() <= set(kernel.sizes):
+            if not isinstance(atom, Div) or not atom.arg.names() <= set(kernel.sizes):
+                continue
+            if atom not in sizes or _tiled_extent(atom).const % atom.by == 0:
                 yield atom
 
 
