@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 
 from tilegen.api import load, stock_names
-from tilegen.backends.calls.arrays import empty, shape_of
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.calls.host import HostArrays
 from tilegen.backends.devices.devices import engine
 from tilegen.ir.beside import Beside, NotListed, check
 from tilegen.ir.nodes import Kernel
 from tilegen.lab.checks.agreement import Agreement
-from tilegen.lab.checks.inputs import random
 from tilegen.lab.checks.sizes import power_sizes
 from tilegen.lab.measure.beside import COPY, Library, Meaning
 from tilegen.lab.measure.compare import ComparisonRun
-from tilegen.lab.measure.timing import fastest_rival
+from tilegen.lab.measure.timing import fastest_rival, random_arrays
 
 LIMITS = (2**20, 2**22)  # of what runs on a CPU
 
@@ -52,11 +50,7 @@ def sizes_of(kernel: Kernel) -> dict[str, int]:
 
 
 def agreement_of(kernel: Kernel, on: Engine, sizes: dict[str, int], seeds: int = 2) -> Agreement:
-    sets = []
-    for seed in range(seeds):
-        arrays = random(on.xp, kernel.meant_kernel, sizes, seed)
-        outputs = [t for t in kernel.tensors if t.role == "output"]
-        sets.append(arrays | {t.name: empty(on.xp, t, shape_of(t, sizes)) for t in outputs})
+    sets = [random_arrays(on, kernel.meant_kernel, sizes, seed) for seed in range(seeds)]
     return Agreement(kernel, on.xp, sizes, sets)
 
 

@@ -19,7 +19,7 @@ from tilegen.lab.checks.agreement import Agreement
 from tilegen.lab.measure import timing
 from tilegen.lab.measure.beside import Library
 from tilegen.lab.measure.compare import Comparison, ComparisonRun, Row
-from tilegen.lab.measure.timing import Runs, check_agreement, time_programs
+from tilegen.lab.measure.timing import Runs, check_agreement, random_arrays, time_programs
 
 SIZES = {"M": 24, "N": 40, "K": 32}
 
@@ -211,3 +211,12 @@ def test_one_wrong_element_at_the_sizes_that_are_timed_is_found(monkeypatch: pyt
     measure = pytest.importorskip("tilegen.tune.measure")
     with pytest.raises(WrongResult):
         measure.Bench(each.kernel.written_kernel, on, sizes).time(each, None)
+
+
+def test_libraries_are_timed_at_indices_inside_and_at_rows_about_a_mean() -> None:
+    kernel, sizes = tilegen.load("sparse").kernel("csr").ir, {"N": 6000, "M": 100, "K": 16, "F": 8}
+    arrays = random_arrays(HostArrays(), kernel, sizes, 0)
+    assert {*arrays["column"].tolist()} == {*range(16)}
+    assert (arrays["start"][0], arrays["start"][-1]) == (0, 6000)
+    lengths = np.diff(arrays["start"])
+    assert 0 <= lengths.min() < 30 < 90 < lengths.max() <= 150

@@ -94,13 +94,18 @@ def _varies(op: Op) -> bool:
     return any(isinstance(n, Load | Gather | Scalar | Index) for n in walk(op.args))
 
 
-def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: str = "") -> dict[str, Any]:
+def random(
+    xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: str = "", *, usual: bool = False
+) -> dict[str, Any]:
     """Inputs of normal numbers, or between 0.25 and 0.95 where the kernel has a logarithm or a root.
 
-    Integers lie between -100 and 100, those of scalars besides 0, those of divisors too.
+    Integers lie between -100 and 100, those of scalars besides 0, those of divisors too. What is used as an index lies
+    in its dimension, or one place outside of it; of rows some are empty, and one is long.
 
     Args:
         draw: another kind of floating-point numbers, a key of DRAWS.
+        usual: indices inside of their dimension alone, as libraries take them, and rows of any length up to twice
+            the mean.
     """
     rng = xp.random.default_rng(seed)
     drawn = DRAWS[draw or draw_kinds(kernel)[0]]
@@ -113,12 +118,14 @@ def random(xp: Any, kernel: Kernel, sizes: Mapping[str, int], seed: int, draw: s
                 kernel, tensor, rng.integers(low, 2 if tensor.dtype == "bool" else 101, shape)
             )
             if tensor.name in extents:
-                values = rng.integers(low and -1, _index_end(tensor, extents), shape)
+                end = _index_end(tensor, extents) - usual
+                values = rng.integers(0 if usual else low and -1, max(end, 1), shape)
             values = (
                 _different(xp, rng, low and -1, tensor, extents, shape) if tensor.name in kernel.different else values
             )
             if tensor.name in dict(kernel.rising):
-                values = _rising(xp, rng, dict(kernel.rising)[tensor.name].evaluate(sizes), shape[0])
+                draw_rows = _rows_about_a_mean if usual else _rising
+                values = draw_rows(xp, rng, dict(kernel.rising)[tensor.name].evaluate(sizes), shape[0])
         else:
             values = drawn(rng, shape)
         arrays[memory_of(tensor.name)] = array_of(xp, tensor, values)
@@ -171,6 +178,12 @@ def _rising(xp: Any, rng: Any, end: int, count: int) -> Any:
     equal = values[1:-1:3]
     equal[...] = values[: 3 * len(equal) : 3]
     return values
+
+
+def _rows_about_a_mean(xp: Any, rng: Any, end: int, count: int) -> Any:
+    """`count` numbers from 0 to `end`, as the ends of rows whose lengths are alike likely up to twice the mean."""
+    sums = xp.cumsum(rng.random(count - 1))
+    return xp.concatenate((xp.zeros(1, "int64"), xp.rint(sums * (end / sums[-1])).astype("int64")))
 
 
 def _sign(scalar: Scalar, rng: np.random.Generator) -> int:

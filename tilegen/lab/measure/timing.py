@@ -147,7 +147,7 @@ def random_sets(engine: Engine, kernel: Kernel, sizes: Mapping[str, int]) -> lis
 
 def random_arrays(engine: Engine, kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
     """Inputs with random values, and outputs."""
-    arrays = inputs.random(engine.xp, kernel, sizes, seed)
+    arrays = inputs.random(engine.xp, kernel, sizes, seed, usual=True)
     for tensor in kernel.tensors:
         if tensor.role == "output" and tensor.name not in arrays:
             arrays[tensor.name] = empty(engine.xp, tensor, shape_of(tensor, sizes))
