@@ -17,10 +17,12 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
 from tilegen.lowering.launch.claims import Claim, sentence
+from tilegen.lowering.launch.timelines import FILLED, STORES
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.kinds import kind_of
+from tilegen.proof.roles import Ring
+from tilegen.proof.said import says
 
 Path = tuple[int, ...]
 # A place in a body: (the positions on the way to it, the child that the place is before).
@@ -108,7 +110,7 @@ def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
             continue
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
-            how = "by a bulk store" if kind_of(two.leaf.stmt) == "bulk store" else "by descriptor"
+            how = "by a bulk store" if says(two.leaf.stmt, "start", STORES) else "by descriptor"
             sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
@@ -125,16 +127,17 @@ def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
     for one, two, pairs in meetings(program, program.leaves):
         if one.places[0] != two.places[0]:
             continue
-        outside = _outside(one, two)
+        outside, ring = _outside(one, two), one.places[0] in walls.rings
+        copies = [says(each.leaf.stmt, "start", FILLED) for each in (one, two)]
         for way in ways_later(one, two):
             if outside is not None and way[0] not in outside:
                 continue
             between = walls.barriers_between(one, two, way[0])
             for a, b in pairs:
-                if kind_of(one.leaf.stmt) == "bulk copy" and not b.writes:
+                if copies[0] and not b.writes and not ring:
                     continue  # who reads has waited for that by itself
                 on_chip = program.buffers[a.buffer].space == "shared"
-                if on_chip and "bulk copy in a ring" in (kind_of(one.leaf.stmt), kind_of(two.leaf.stmt)):
+                if on_chip and ring and any(copies):
                     continue  # whoever fills or uses a slot of a ring waits for the others by that
                 if program.buffers[a.buffer].space == "global":
                     yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
@@ -153,11 +156,10 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
 
 
 class CertainBarriers:
-    """Which barriers every thread meets on its way from one leaf to another."""
+    """Which barriers every thread meets on its way from one leaf to another; `rings` are by launch."""
 
-    def __init__(self, program: Projection, stops: Mapping[Slot, Stop]) -> None:
-        self.program = program
-        self.stops = stops
+    def __init__(self, program: Projection, stops: Mapping[Slot, Stop], rings: Mapping[int, Ring]) -> None:
+        self.program, self.stops, self.rings = program, stops, rings
         self._certain: dict[Path, frozenset[Slot]] = {}
         # The ways to the bodies that barriers are in.
         self._held = {path[:depth] for path, _ in stops for depth in range(len(path) + 1)}

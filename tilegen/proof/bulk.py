@@ -41,9 +41,9 @@ from tilegen.lowering.launch.timelines import (
     is_await,
 )
 from tilegen.poly import Facts, Refused
-from tilegen.proof.kinds import BULK_COPIES, Kind, Special, kind_of
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.roles import Ring, share_of
+from tilegen.proof.said import Does, Said, is_event, says
 
 # What a thread has seen of its stores is said of no barrier, but of this.
 SEEN_STORES = Buffer("bulk stores", "i64", (), "barrier", ())
@@ -90,56 +90,52 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 then, orelse = (_expand(each, launch, started, ring) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case Start():
-                out += _started(node, launch, started, ring)
+                out += _started(node, launch, started)
             case Box():
                 raise Refused(f"nobody can wait for a bulk copy of '{node.place.buffer}', which is part of no event")
             case Arrive(line) if line == EMPTIED:
                 if not ring or {*node.buffers} != ring.buffers:
                     raise Refused(f"a release at '{node.barrier.buffer}' names other buffers than are filled")
-                out.append(_to_blocks(_event("release", node, started, launch), node.blocks, launch))
+                out.append(_to_blocks(_event(node, started, launch), node.blocks, launch))
             case Arrive(line, at, count=threads) | Await(line, at, count=threads) if line == TURNS:
                 if not ring or not ring.turn or threads != ring.threads_of_turn:
                     raise Refused("turns are taken by another number of threads than two groups have")
                 assert isinstance(at, Affine)
-                turn = Access(barrier_of("turns", launch), (at,))
-                kind: Kind = "take" if isinstance(node, Await) else "pass"
-                out.append(Special("turns", turn, Const(0, "i64"), kind=kind))
+                out.append(_said(node, "turns", Access(barrier_of("turns", launch), (at,))))
             case Await(line) if line == CLUSTER:
                 raise Refused("blocks of a cluster meet where not all of their threads come by")
             case Await(line) if line == STORES:
-                seen = Access(SEEN_STORES.name, ())
-                out.append(Special(seen.buffer, seen, Const(0, "i64"), kind="read by stores"))
+                out.append(_said(node, SEEN_STORES.name, Access(SEEN_STORES.name, ())))
             case Await(line) if line.has_phases:
                 filled = _filled_at(node.barrier.buffer, launch)
                 if {*node.buffers} != (filled or (ring and ring.buffers)) or (line == FILLED) != bool(filled):
                     raise Refused(f"a wait at '{node.barrier.buffer}' names other buffers than arrive there")
-                out.append(_event("wait", node, started, launch))
+                out.append(_event(node, started, launch))
             case _:
                 out.append(node)
     return tuple(out)
 
 
-def _started(node: Start, launch: Launch, started: frozenset[str], ring: Ring | None) -> Iterator[Spmd]:
+def _started(node: Start, launch: Launch, started: frozenset[str]) -> Iterator[Spmd]:
     """What is said at a barrier before copies, and the nests of these; the nests of stores."""
     if node.line == FILLED:
-        yield _event("arrival", node, started, launch)
+        yield _event(node, started, launch)
         name = node.barrier.buffer
         if any(each.at != node.at for each in nodes(node.body) if isinstance(each, Box)):
             raise Refused(f"a copy does not arrive at '{name}', where its bytes are expected")
         if (found := bytes_of_copies(node.body, launch)) != node.count:
             raise Refused(f"'{name}' waits for {node.count} bytes, and {found} arrive")
-    kind: Kind = "bulk store" if node.line == STORES else "bulk copy in a ring" if ring else "bulk copy"
-    yield from _nests(node, node.body, launch, kind)
+    yield from _nests(node, node.body, launch)
 
 
-def _nests(start: Start, body: tuple[Spmd, ...], launch: Launch, kind: Kind) -> Iterator[Spmd]:
+def _nests(start: Start, body: tuple[Spmd, ...], launch: Launch) -> Iterator[Spmd]:
     """The nests of what is started."""
     for node in body:
         match node:
             case For():
-                yield replace(node, body=tuple(_nests(start, node.body, launch, kind)))
+                yield replace(node, body=tuple(_nests(start, node.body, launch)))
             case Box(line) if line == start.line:
-                yield _to_blocks(_nest_of(node, launch, kind), node.blocks, launch)
+                yield _to_blocks(_nest_of(node, launch), node.blocks, launch)
             case _:
                 raise Refused(f"a {type(node).__name__} is among what is started for '{start.line.name}'")
 
@@ -165,12 +161,17 @@ def barrier_of(name: str, launch: Launch) -> str:
     return f"{name} of {launch.name}"
 
 
-def _event(kind: Kind, node: Event, started: frozenset[str], launch: Launch) -> Stmt:
+def _event(node: Event, started: frozenset[str], launch: Launch) -> Stmt:
     barrier = node.barrier
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
     target = Access(barrier_of(barrier.buffer, launch), (*barrier.index, node.number))
-    return Special(barrier.buffer, target, Const(node.count, "i64"), kind=kind)
+    return _said(node, barrier.buffer, target)
+
+
+def _said(node: Event, name: str, target: Access) -> Stmt:
+    does: Does = "wait" if isinstance(node, Await) else "arrive"
+    return Said(name, target, Const(node.count, "i64"), does=does, line=node.line)
 
 
 def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
@@ -206,7 +207,7 @@ def _map_of(node: Box, launch: Launch) -> TensorMap:
     return found
 
 
-def _nest_of(node: Box, launch: Launch, kind: Kind) -> Spmd:
+def _nest_of(node: Box, launch: Launch) -> Spmd:
     """The loops over the box, with zeros for what is beyond the tensor, or nothing written there."""
     each, first = _map_of(node, launch), node.place
     tensor = next(b for b in launch.memory if b.name == each.buffer)
@@ -231,11 +232,11 @@ def _nest_of(node: Box, launch: Launch, kind: Kind) -> Spmd:
     if node.line == STORES:
         inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
         copied = Load(target.name, place, target.dtype)
-        stmt = Special(tensor.name, Access(tensor.name, index), copied, element=node.element, kind=kind)
+        stmt = Said(tensor.name, Access(tensor.name, index), copied, element=node.element, line=STORES)
         nest = If(tuple(c for c in inside if not c.value.is_const or c.value.const < 0), (stmt,))
     else:
         value = Load(tensor.name, index, tensor.dtype, Const(0, tensor.dtype))
-        nest = Special(target.name, Access(target.name, place), value, element=node.element, kind=kind)
+        nest = Said(target.name, Access(target.name, place), value, element=node.element, line=FILLED)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
@@ -261,27 +262,22 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 # -- what of this is in the kernel
 
 
-def is_event(stmt: Stmt) -> bool:
-    """True for what is said at a barrier, and of stores."""
-    return kind_of(stmt) not in ("", "asynchronous", "product", "bulk store", *BULK_COPIES)
-
-
 def is_wait(node: object) -> bool:
     """True for a wait at a barrier, for a turn, or for stores."""
-    return kind_of(node) in ("wait", "take", "read by stores")
+    return says(node, "wait", FILLED, EMPTIED, TURNS, STORES)
 
 
-def fills_ring(node: Spmd) -> bool:
-    """True for a nest of copies to a slot of a ring."""
+def is_bulk_copy(node: Spmd) -> bool:
+    """True for the nest of a bulk copy."""
     inner = node
     while isinstance(inner, For) and len(inner.body) == 1:
         (inner,) = inner.body
-    return kind_of(inner) == "bulk copy in a ring"
+    return says(inner, "start", FILLED)
 
 
 def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
     """`body` with loops of nothing in place of what is said at barriers: all else keeps its place."""
-    return rewrite_nodes(body, lambda v: Loop(v.name, const(1), ()) if isinstance(v, Stmt) and is_event(v) else v)
+    return rewrite_nodes(body, lambda v: Loop(v.name, const(1), ()) if is_event(v) else v)
 
 
 # -- what the hardware takes

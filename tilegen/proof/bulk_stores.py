@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilegen.ir.in_place import memory_of
+from tilegen.lowering.launch.timelines import FILLED, STORES
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.kinds import BULK_COPIES, kind_of, leaves_of_kind
 from tilegen.proof.moments import (
     Moment,
     carried_ways_ahead,
@@ -34,11 +34,12 @@ from tilegen.proof.moments import (
     rows_of_same_thread,
     ways_ahead,
 )
+from tilegen.proof.said import leaves_that, says
 
 
 def check_stored(program: Projection) -> None:
     """Refused where an element is stored twice, or shared memory ends with its block while it is stored."""
-    stores, waits = leaves_of_kind(program, "bulk store"), leaves_of_kind(program, "read by stores")
+    stores, waits = leaves_that(program, "start", STORES), leaves_that(program, "wait", STORES)
     for store in stores:
         _check_alone(program, store)
         _behind(program, store, waits)
@@ -47,7 +48,7 @@ def check_stored(program: Projection) -> None:
 def check_stores(walls: CertainBarriers) -> None:
     """Refused where one of the others does not hold of a program with what is said of stores."""
     program = walls.program
-    stores, waits = leaves_of_kind(program, "bulk store"), leaves_of_kind(program, "read by stores")
+    stores, waits = leaves_that(program, "start", STORES), leaves_that(program, "wait", STORES)
     for store in stores:
         _check_complete(walls, store)
     _check_waits(walls, stores, waits)
@@ -68,7 +69,7 @@ def _check_alone(program: Projection, store: Placed) -> None:
         for use in other.leaf.uses:
             if memory_of(use.buffer) != memory_of(write.buffer):
                 continue
-            if kind_of(other.leaf.stmt) != "bulk store":
+            if not says(other.leaf.stmt, "start", STORES):
                 raise Refused(
                     f"'{write.buffer}' is stored in bulk at any time, and '{other.leaf.stmt.name}' touches it"
                 )
@@ -84,7 +85,7 @@ def _check_complete(walls: CertainBarriers, store: Placed) -> None:
     (read,) = [u for u in store.leaf.uses if not u.writes]
     sentence = f"an element of '{read.buffer}' is stored in bulk, and no barrier with a fence stands behind its write"
     for other, write in _writes(walls.program, store):
-        if kind_of(other.leaf.stmt) in BULK_COPIES:
+        if says(other.leaf.stmt, "start", FILLED):
             raise Refused(
                 f"'{read.buffer}' is filled by bulk copies and stored by them, and no thread waits in between"
             )

@@ -39,19 +39,19 @@ for, and where groups know enough without them they are for speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, product
 
 from tilegen.ir.affine import affine, const, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
 from tilegen.judge.cross_thread import ways_later
+from tilegen.lowering.launch.timelines import FILLED
 from tilegen.poly.instances import Placed, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.barriers import CertainBarriers, Meeting
-from tilegen.proof.kinds import BULK_COPIES, kind_of
 from tilegen.proof.knowledge import Knowledge, everybody_of
 from tilegen.proof.moments import (
     Moment,
@@ -66,11 +66,12 @@ from tilegen.proof.moments import (
 )
 from tilegen.proof.numbers import Event, is_turn
 from tilegen.proof.roles import Ring
+from tilegen.proof.said import says
 
 
-def check_events(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
-    """Refused where one of these does not hold of a program with what is said at barriers; `rings` are by launch."""
-    protocol = _Protocol(walls, rings)
+def check_events(walls: CertainBarriers) -> None:
+    """Refused where one of these does not hold of a program with what is said at barriers."""
+    protocol = _Protocol(walls)
     for turn in (*protocol.passes, *protocol.takes):
         protocol.check_turn(turn)
         protocol.check_order(turn)
@@ -98,17 +99,17 @@ def check_events(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
         protocol.check_writes(copy)
     protocol.check_memory(protocol.waits)
     for read in protocol.program.leaves:
-        ring = rings.get(read.places[0])
-        if ring and kind_of(read.leaf.stmt) not in BULK_COPIES and not ring.buffers.isdisjoint(read.leaf.buffers):
+        ring = walls.rings.get(read.places[0])
+        if ring and read not in protocol.copies and not ring.buffers.isdisjoint(read.leaf.buffers):
             protocol.check_released(read, ring)
     for wait in protocol.waits:
         protocol.check_needed(wait)
 
 
-def meetings_of_waits(walls: CertainBarriers, rings: Mapping[int, Ring]) -> Iterator[Meeting]:
+def meetings_of_waits(walls: CertainBarriers) -> Iterator[Meeting]:
     """Where a barrier keeps an arrival from a thread that is still waiting: in a ring others' arrivals do."""
-    protocol = _Protocol(walls, rings)
-    return chain.from_iterable(protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in rings)
+    protocol = _Protocol(walls)
+    return chain.from_iterable(protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in walls.rings)
 
 
 class _Protocol(Knowledge):
@@ -288,7 +289,7 @@ class _Protocol(Knowledge):
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
             if its is None or other.places[0] != copy.places[0]:
                 continue
-            if kind_of(other.leaf.stmt) not in BULK_COPIES:
+            if not says(other.leaf.stmt, "start", FILLED):
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
             before = Moment(other, "'")
             its_barrier, (its_slot, its_phase) = self._barrier_of(before)
@@ -355,8 +356,8 @@ class _Protocol(Knowledge):
         for copy in self.copies:
             for read in self.program.leaves:
                 self.check_reads(copy, read, waits)
-            if kind_of(copy.leaf.stmt) == "bulk copy in a ring":
-                self.check_overwritten(copy, self.rings[copy.places[0]], waits)
+            if ring := self.rings.get(copy.places[0]):
+                self.check_overwritten(copy, ring, waits)
 
     def check_needed(self, wait: Placed) -> None:
         """Without this wait something would be read too early; but where no slot is filled again all is over."""

@@ -27,11 +27,11 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
 from tilegen.ir.ranges import simplify
 from tilegen.ir.row_digits import digits_of_row
 from tilegen.lowering.launch.memory import row_of
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body
-from tilegen.lowering.launch.timelines import Await, Fence
+from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
-from tilegen.proof.kinds import Kind, Special, with_kind
+from tilegen.proof.said import Does, Said, started
 
 # What is said of products is said of this.
 PRODUCTS = Buffer("products", "i64", (), "barrier", ())
@@ -50,15 +50,11 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
         match node:
             case Perform():
                 out.append(_expand(node, launch))
-            case Hold(buffers):
-                out += (_event("hold", name) for name in buffers)
-            case Fence():
-                out.append(_event("begin"))
+            case Fence(line, buffers):
+                out += (_of_register(name, "fence", line) for name in buffers or ("",))
             case Await(line, buffers=buffers) if line.in_registers:
-                # Who waits holds, too.
-                kind: Kind = "complete earlier" if node.left else "complete"
-                out += (_event(kind, name) for name in buffers or ("",))
-                out += (_event("hold", name) for name in buffers)
+                out += (_of_register(name, "wait", line, node.left) for name in buffers or ("",))
+                out += (_of_register(name, "fence", line) for name in buffers)  # who waits holds, too
             case For():
                 _check_together(node, (node.extent,), lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
@@ -71,8 +67,8 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
     return tuple(out)
 
 
-def _event(kind: Kind, name: str = "") -> Special:
-    return Special(name, Access(PRODUCTS.name, ()), Const(0, "i64"), kind=kind)
+def _of_register(name: str, does: Does, line: Timeline, left: int = 0) -> Said:
+    return Said(name, Access(PRODUCTS.name, ()), Const(0, "i64"), does=does, line=line, left=left)
 
 
 def _check_together(node: For | If, deciding: tuple[Affine, ...], lanes: set[str]) -> None:
@@ -118,7 +114,7 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
     if instruction.protocol and node.rounded:
         raise Refused(f"'{instruction.name}' reads rounded values that are kept in no registers until it ends")
     new = replace(with_operands(performed, stmt, places), guard=())
-    nest: Spmd = with_kind(new, "product") if instruction.protocol else new
+    nest: Spmd = started(new, products(instruction.protocol)) if instruction.protocol else new
     for loop in reversed(loops):
         nest = For(loop.name, loop.extent, (nest,), "matrix")
     return nest

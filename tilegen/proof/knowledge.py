@@ -7,27 +7,27 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.rows import Rows, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.kinds import BULK_COPIES, leaves_of_kind
 from tilegen.proof.moments import RANK, Moment, rows_of_same_thread, ways_ahead
 from tilegen.proof.numbers import Event, Numbers, is_turn
-from tilegen.proof.roles import Ring
+from tilegen.proof.said import leaves_that
 
 
 class Knowledge:
-    """What is said at the barriers of a program; `rings` are by launch."""
+    """What is said at the barriers of a program."""
 
-    def __init__(self, walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
-        self.walls, self.rings = walls, rings
+    def __init__(self, walls: CertainBarriers) -> None:
+        self.walls, self.rings = walls, walls.rings
         self.program: Projection = walls.program
-        self.numbers = Numbers(self.program, rings)
-        self.releases, self.arrivals = leaves_of_kind(self.program, "release"), self.numbers.arrivals
-        self.waits = leaves_of_kind(self.program, "wait")
-        self.passes, self.takes = leaves_of_kind(self.program, "pass"), leaves_of_kind(self.program, "take")
-        self.copies = [p for kind in BULK_COPIES for p in leaves_of_kind(self.program, kind)]
+        self.numbers = Numbers(self.program, self.rings)
+        self.releases, self.arrivals = leaves_that(self.program, "arrive", EMPTIED), self.numbers.arrivals
+        self.waits = leaves_that(self.program, "wait", FILLED, EMPTIED)
+        self.passes, self.takes = (leaves_that(self.program, "arrive", TURNS), leaves_that(self.program, "wait", TURNS))
+        self.copies = leaves_that(self.program, "start", FILLED)
         self.sent = [p for p in self.copies if p.leaf.along(RANK)[1:]]  # to other blocks, where they arrive, too
 
     def at_launch(self, events: Sequence[Placed], other: Placed) -> list[Placed]:

@@ -24,8 +24,9 @@ from tilegen.lowering.launch.program import (
     VectorStore,
     nodes,
 )
+from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly import Facts, Refused, Unproved
-from tilegen.proof.kinds import with_kind
+from tilegen.proof.said import started
 
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)
@@ -155,7 +156,7 @@ def _expand_copy(node: VectorCopy, known: _Variables) -> Spmd:
         target=Access(node.target.buffer, _lane_index(node.target, lane, known.buffers)),
         value=node.value(Access(node.source.buffer, _lane_index(node.source, lane, known.buffers))),
     )
-    stmt = with_kind(stmt, "asynchronous") if node.asynchronous else stmt
+    stmt = started(stmt, COPIES) if node.asynchronous else stmt
     return For(f"lane{node.width}", const(node.width), (stmt,)) if node.width > 1 else stmt
 
 

@@ -28,16 +28,16 @@ from tilegen.lowering.launch.timelines import COPIES, STORES, Arrive, Await, Box
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets
-from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, fills_ring, is_event, is_wait, without_events
+from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
 from tilegen.proof.instructions import PRODUCTS, expand_instructions
-from tilegen.proof.kinds import Special, kind_of
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra, Question, questions
 from tilegen.proof.roles import Ring, join_roles
 from tilegen.proof.running import read_running
+from tilegen.proof.said import Said, is_event, says
 from tilegen.proof.straighten import straighten
 from tilegen.proof.versions import MEANT, drop_repeated_versions, merge_versions
 
@@ -192,12 +192,12 @@ class _Lift:
                 case Combine():
                     pass  # it is read back with the update behind it
                 case _:
-                    if is_wait(node) or fills_ring(node):
+                    if is_wait(node) or self._fills_ring(node):
                         close()  # who reads behind it needs no barrier, and stands in a nest of its own
                     axes = next(iter(self._axes(node)), frozenset())
                     meeting = self.exchanges.meeting(node)
                     segment += [((axes, meeting), each) for each in self._lift_alone((node,), scope, names)]
-                    if fills_ring(node):
+                    if self._fills_ring(node):
                         close()
         close()
         return tuple(out)
@@ -205,8 +205,12 @@ class _Lift:
     def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
         divides = any(isinstance(v, Barrier | Combine) or is_wait(v) for v in nodes(loop.body))
-        divides |= any(map(fills_ring, nodes(loop.body))) and not fills_ring(loop)
+        divides |= any(map(self._fills_ring, nodes(loop.body))) and not self._fills_ring(loop)
         return divides or len(self._axes(loop)) > 1
+
+    def _fills_ring(self, node: Spmd) -> bool:
+        """True for a nest of copies to a slot of a ring."""
+        return len(self.result.body) in self.result.rings and is_bulk_copy(node)
 
     def _axes(self, node: Spmd) -> frozenset[frozenset[str]]:
         """Along which axes all threads do the same, for each statement in `node`."""
@@ -245,7 +249,7 @@ class _Lift:
                 case Stmt():
                     stmt = self._lift_statement(node, names)
                     out.append(stmt)
-                    if kind_of(node) == "asynchronous":
+                    if says(node, "start", COPIES):
                         self.result.copies.append((stmt, self.made))
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
@@ -322,7 +326,7 @@ def _check_written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) ->
                 _check_written_once(node.body, around if one else (*around, name))
             case If():
                 _check_written_once(node.body + node.orelse, around)
-            case Special(kind="asynchronous", target=Access(buffer, index)):
+            case Said(target=Access(buffer, index), line=line) if line == COPIES:
                 for loop in around:
                     if not any(loop in place.names() for place in index):
                         raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop}'")

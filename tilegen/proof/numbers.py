@@ -18,13 +18,14 @@ from functools import cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed, Projection, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.kinds import BULK_COPIES, kind_of, leaves_of_kind
 from tilegen.proof.moments import Moment, refuse_possible
 from tilegen.proof.roles import Ring
+from tilegen.proof.said import leaves_that, says
 
 # A place in a run of a ring's loop: in which iterations of the loops around, and the number there. Without a ring, the
 # number of an event among all.
@@ -46,7 +47,7 @@ class Event:
 
 def is_turn(placed: Placed) -> bool:
     """True for what takes a turn, or passes it on."""
-    return kind_of(placed.leaf.stmt) in ("pass", "take")
+    return says(placed.leaf.stmt, "arrive", TURNS) or says(placed.leaf.stmt, "wait", TURNS)
 
 
 class Numbers:
@@ -54,7 +55,7 @@ class Numbers:
 
     def __init__(self, program: Projection, rings: Mapping[int, Ring]) -> None:
         self.program, self.rings = program, rings
-        self.arrivals = [p for kind in ("arrival", "release") for p in leaves_of_kind(program, kind)]
+        self.arrivals = [p for line in (FILLED, EMPTIED) for p in leaves_that(program, "arrive", line)]
         self.lag, self.target = cache(self._lag), cache(self._target)
 
     def runs(self, placed: Placed) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class Numbers:
 
     def _target(self, placed: Placed) -> Access:
         """The barrier and the phase; of a copy, what is said there before it."""
-        if kind_of(placed.leaf.stmt) not in BULK_COPIES:
+        if not says(placed.leaf.stmt, "start", FILLED):
             return placed.leaf.stmt.target
         name = placed.leaf.stmt.target.buffer
         found = [p for p in self.arrivals if p.number < placed.number and p.places[0] == placed.places[0]]

@@ -123,29 +123,29 @@ def questions(
         rings: those of roles, by the number of their launch.
     """
     program = project(plain := replace(tree, body=without_events(tree.body)))
-    walls = CertainBarriers(program, stops)
+    walls = CertainBarriers(program, stops, rings)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
     # Where copies are concerned, what runs: without the tests that are missing.
     printed = project(_without_tests(plain, program, copied)) if copied else program
-    touched = CertainBarriers(printed, stops) if copied else walls
+    touched = CertainBarriers(printed, stops, rings) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS) for b in tree.buffers)
-    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops))
+    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops, rings))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
         ("order", (lambda: check_order(program), lambda: check_updates(program)), ()),
         ("bounds", (lambda: check_bounds(printed),), ()),
         ("races", (lambda: _check_threads(printed),), (lambda: check_synchronised(touched),)),
-        ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events(), rings) if arrives else ()),)),
+        ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (lambda: check_ragged(program),) if ragged else (), ()),
         ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
-        ("arrivals", (), (lambda: check_events(events(), rings),) if arrives else ()),
-        ("products", (), (lambda: check_products(events(), rings),) if PRODUCTS in tree.buffers else ()),
+        ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
+        ("products", (), (lambda: check_products(events()),) if PRODUCTS in tree.buffers else ()),
         (
             ("stores", (lambda: check_stored(events().program),), (lambda: check_stores(events()),))
             if SEEN_STORES in tree.buffers

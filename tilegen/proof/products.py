@@ -13,26 +13,25 @@ What is held is written there, and no compiler moves it past that. All lanes com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tilegen.ir.affine import var
+from tilegen.lowering.launch.timelines import EMPTIED, Timeline
 from tilegen.poly.instances import Placed
 from tilegen.poly.rows import Rows
 from tilegen.proof.barriers import CertainBarriers
-from tilegen.proof.bulk import is_event
-from tilegen.proof.kinds import kind_of, leaves_of_kind
 from tilegen.proof.knowledge import Knowledge
 from tilegen.proof.moments import Moment, refuse_uncovered, rows_of_same_thread, ways_ahead
 from tilegen.proof.numbers import Event
-from tilegen.proof.roles import Ring
+from tilegen.proof.said import Does, Said, is_event, leaves_that, says
 from tilegen.proof.waits import placed_at
 
 
-def check_products(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
+def check_products(walls: CertainBarriers) -> None:
     """Refused where one of these does not hold."""
-    found = _Products(walls, rings)
+    found = _Products(walls)
     stops = [placed_at(found.program, slot) for slot in walls.stops]
-    for product in leaves_of_kind(found.program, "product"):
+    for product in (placed for placed in found.program.leaves if _line_of(placed)):
         for other in found.at_launch(found.program.leaves, product):
             for name in () if is_event(other.leaf.stmt) else found.registers_of_both(product, other):
                 found.check_ahead(product, other, name)
@@ -41,15 +40,27 @@ def check_products(walls: CertainBarriers, rings: Mapping[int, Ring]) -> None:
             found.check_ended(product, stop, "")
 
 
+def _line_of(placed: Placed) -> Timeline | None:
+    """The timeline of a product."""
+    stmt = placed.leaf.stmt
+    return stmt.line if isinstance(stmt, Said) and stmt.does == "start" and stmt.line.in_registers else None
+
+
 class _Products(Knowledge):
     """The questions, one by one."""
 
     def registers_of_both(self, product: Placed, other: Placed) -> list[str]:
         """Register buffers that both use, and one writes; but for what both add to."""
         result, pairs = product.leaf.stmt.target.buffer, [(a, b) for a in product.leaf.uses for b in other.leaf.uses]
-        added = result if kind_of(other.leaf.stmt) == "product" and other.leaf.stmt.target.buffer == result else ""
+        added = result if _line_of(other) == _line_of(product) and other.leaf.stmt.target.buffer == result else ""
         met = {a.buffer for a, b in pairs if a.buffer == b.buffer != added and (a.writes or b.writes)}
         return sorted(name for name in met if self.program.buffers[name].space == "register")
+
+    def _of(self, product: Placed, does: Does, *names: str, left: int = 0) -> list[Placed]:
+        """What is said of products like this one; with names, of the registers that are called so."""
+        assert (line := _line_of(product))
+        found = leaves_that(self.program, does, line, left=left)
+        return [p for p in found if not names or p.leaf.stmt.name in names]
 
     def _ask(self, sentence: str, there: Moment, here: Moment, way: Rows, *chains: Sequence[Sequence[Placed]]) -> None:
         """Refused where none of the chains of events stands between the two, in all threads that do both."""
@@ -71,17 +82,18 @@ class _Products(Knowledge):
     def check_ahead(self, product: Placed, other: Placed, name: str) -> None:
         """What is in registers is there for the product."""
         here, there = Moment(product), Moment(other, "'")
-        holds = [p for p in leaves_of_kind(self.program, "hold") if p.leaf.stmt.name == name]
+        holds, begins = self._of(product, "fence", name), self._of(product, "fence", "")
         for way in ways_ahead(there, here):
             sentence = f"nothing holds '{name}' before a product that uses it"
-            self._ask(sentence, there, here, way, (holds, leaves_of_kind(self.program, "begin")))
+            self._ask(sentence, there, here, way, (holds, begins))
 
     def check_ended(self, product: Placed, other: Placed, name: str) -> None:
         """A product has ended before somebody uses the register, or says that what it reads may be overwritten."""
         here, there, ring = Moment(other), Moment(product, "'"), self.rings.get(product.places[0])
-        begins, all_, earlier = (leaves_of_kind(self.program, k) for k in ("begin", "complete", "complete earlier"))
+        begins, all_ = self._of(product, "fence", ""), self._of(product, "wait")
+        earlier = self._of(product, "wait", left=1)
         at: list[Rows] = [()]
-        if ring and kind_of(other.leaf.stmt) == "release":
+        if ring and says(other.leaf.stmt, "arrive", EMPTIED):
             at = [*self.numbers.is_at(here, Event(self.numbers.point(there, var(ring.loop))))]
         mine = [[p for p in each if name in ("", p.leaf.stmt.name)] for each in (all_, earlier)]
         what = f"'{name}' is used" if name else "others are let overwrite what it reads"

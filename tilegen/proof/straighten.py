@@ -19,9 +19,10 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads, substitute
 from tilegen.lowering.launch.program import For, Spmd
+from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly.same_iteration import determined_loops
-from tilegen.proof.kinds import kind_of
 from tilegen.proof.lane_loops import roll
+from tilegen.proof.said import says
 
 
 def straighten(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -62,7 +63,7 @@ def _contents(node: For) -> list[object] | None:
             if more is None:
                 return None
             found += more
-        elif isinstance(inner, Stmt) and kind_of(inner) != "asynchronous":
+        elif isinstance(inner, Stmt) and not says(inner, "start", COPIES):
             found.append((inner.name, inner.target.buffer))
         else:
             return None
@@ -91,7 +92,7 @@ def _walk_forwards(nest: list[For], stmt: Stmt) -> For:
 
 def _reads_its_own(stmt: Stmt) -> bool:
     """True if, of the buffer that it writes, the statement reads no element but the one that it writes."""
-    if stmt.best or kind_of(stmt) == "asynchronous":
+    if stmt.best or says(stmt, "start", COPIES):
         return False
     memory, index = memory_of(stmt.target.buffer), stmt.target.index
     return all(memory_of(load.buffer) != memory or load.index == index for load in loads(stmt))

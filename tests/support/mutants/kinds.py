@@ -38,8 +38,15 @@ is_pass = _on(Arrive, TURNS)
 is_meeting = _on(Await, CLUSTER)
 is_wait_for_launches = _on(Await, LAUNCHES)
 is_begin_of_next = _on(Arrive, LAUNCHES)
-is_begin_of_products = _on(Fence, products("wgmma"))
 is_wait_for_products = _on(Await, products("wgmma"))
+
+
+def is_begin_of_products(node):
+    return node == Fence(products("wgmma"))
+
+
+def is_hold(node):
+    return isinstance(node, Fence) and bool(node.buffers)
 
 
 def is_next(node):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.kinds import is_begin_of_products, is_wait_for_products
+from tests.support.mutants.kinds import is_begin_of_products, is_hold, is_wait_for_products
 from tests.support.mutants.places import each, edited, of
 from tilegen.ir.instructions import Fragment
 from tilegen.ir.swizzle import hardware_swizzle
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import Barrier, For, Perform
 
 
@@ -89,7 +89,7 @@ def begin_dropped(launch):
     return each(launch, is_begin_of_products, lambda n: [()])
 
 
-@of(Hold)
+@of(is_hold)
 def hold_dropped(node, launch):
     """Of all, or of one of several."""
     yield ()

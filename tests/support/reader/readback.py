@@ -28,7 +28,6 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
 from tilegen.lowering.launch.memory import bytes_of
-from tilegen.lowering.launch.product_nodes import Hold
 from tilegen.lowering.launch.timelines import Arrive
 
 DRAWS = 2  # of random values for each launch
@@ -234,8 +233,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
                 self.combined(node, texts)
             case p.Perform():
                 self.perform(node, texts)
-            case Hold(names):
-                self.hold(names, texts)
             case p.Declare():
                 self._declare(node, texts)
             case p.VectorLoad() | p.VectorDeclare() | p.VectorStore() | p.VectorCopy():

@@ -21,7 +21,6 @@ from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
-from tilegen.lowering.launch.product_nodes import Hold
 from tilegen.lowering.launch.program import (
     Barrier,
     Call,
@@ -146,8 +145,6 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                     yield from self.combine(node, (*path, place))
                 case LookBack():
                     self.look_back(node)
-                case Hold():
-                    pass  # it is for the compiler
                 case Perform():
                     yield from self.perform(node, (*path, place))
                 case For(kind="tiles"):
@@ -177,8 +174,9 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         match node.line.name, node:
             case "copies", Arrive():
                 self.groups.append([])
-            case "wgmma", Fence():
-                self.begin()
+            case "wgmma", Fence(buffers=held):
+                if not held:  # what is held is for the compiler
+                    self.begin()
             case "wgmma", Await():
                 yield from self.complete(node, path)
             case "cluster", Await():

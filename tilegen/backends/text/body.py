@@ -14,7 +14,7 @@ from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import by_lanes, list_lines, take_line, taken_together
 from tilegen.backends.text.look_back import look_back_line, number_line
-from tilegen.backends.text.perform import call_of, hold_lines
+from tilegen.backends.text.perform import call_of
 from tilegen.backends.text.ragged import ends
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
@@ -23,7 +23,6 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.guards.ragged import left_to_test
-from tilegen.lowering.launch.product_nodes import Hold
 from tilegen.lowering.launch.program import (
     Barrier,
     Call,
@@ -52,7 +51,7 @@ from tilegen.lowering.threads.scatters import scattered
 _UNROLLED = ("unrolled", "vector")
 _VECTORS = (VectorLoad, VectorStore, VectorCopy, VectorDeclare)
 _PLAIN = (
-    Stmt, *_VECTORS, Declare, Flag, Let, Hold, Call, Perform, Box,
+    Stmt, *_VECTORS, Declare, Flag, Let, Call, Perform, Box,
 )  # fmt: skip
 
 
@@ -133,8 +132,6 @@ class Body:
                 return [*(f"// {note}" for note in notes), *timeline_lines(node, w, self.lines)]
             case Declare():
                 return self._declare(node)
-            case Hold(buffers):
-                return hold_lines(buffers, w)
             case _ if isinstance(node, _VECTORS):
                 return self._vector(node)
             case _:

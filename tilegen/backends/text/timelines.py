@@ -56,7 +56,7 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             held = node.buffers if line.in_registers else ()
             return [*said.call(line.wait, line.waited), *hold_lines(held, writer)]
         case Fence():
-            return said.call(line.fence)
+            return hold_lines(node.buffers, writer) or said.call(line.fence)
         case Box():
             return said.call(line.box_of_blocks if node.blocks else line.box)
 

@@ -17,7 +17,7 @@ from tilegen.lab.counts.gathers import names_in
 from tilegen.lab.counts.hits import stored_hits
 from tilegen.lab.counts.repeated import relevant_loops
 from tilegen.lab.counts.written_out import write_out_choices
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import (
     Barrier,
     Combine,
@@ -275,7 +275,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | Let() | Hold() | RegisterBudget():
+            case Flag() | VectorDeclare() | Let() | RegisterBudget():
                 pass
             case StartBarriers() | Arrive() | Await() | Fence() | NextSlot() | LookBack():
                 pass

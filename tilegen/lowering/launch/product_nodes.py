@@ -1,4 +1,4 @@
-"""Products of warpgroups, which go on while their lanes do: their operands in shared memory and in registers."""
+"""Products of warpgroups, which go on while their lanes do: their operands in shared memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,3 @@ class Described:
     @property
     def buffer(self) -> str:
         return self.start.buffer
-
-
-@dataclass(frozen=True)
-class Hold:
-    """All that is written to the register buffers by now is written here: no compiler moves it past a begin."""
-
-    buffers: tuple[str, ...]

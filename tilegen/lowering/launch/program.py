@@ -38,7 +38,7 @@ from tilegen.lowering.launch.claims import Claim, sentence
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.look_back_node import LookBack as LookBack
 from tilegen.lowering.launch.memory import bytes_of
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, Fence, NextSlot, StartBarriers, StartRing
@@ -255,7 +255,7 @@ class Start(Event):
 TimelineNode = Start | Arrive | Await | Fence | Box | StartBarriers | StartRing | NextSlot
 Spmd = (
     For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | Combine | LookBack | Perform | Hold | TimelineNode | RegisterBudget | Function | Call | Stmt
+    | Combine | LookBack | Perform | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 
 

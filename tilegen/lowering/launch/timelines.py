@@ -3,7 +3,7 @@
     Start(line, at, n, work)    what is in the body goes on beside the thread, and is part of event n
     Arrive(line, at, n)         the thread has done its part of event n
     Await(line, at, n)          the thread goes on when event n has happened
-    Fence(line)                 what is written so far is there for what is started next
+    Fence(line)                 what is written so far, to memory or registers, is there for what is started next
     Box(line, ..)               work to start: a bulk copy, or a bulk store
 
 A timeline counts events from 0. A row of the table says what makes one happen and who waits for it, and has the words
@@ -165,9 +165,11 @@ class Await(Event):
 
 @dataclass(frozen=True)
 class Fence:
-    """What the thread has written so far is there for what it starts behind this."""
+    """What the thread has written so far is there for what it starts behind this; with register `buffers`, what is
+    there is held: no compiler moves it past what stands behind this."""
 
     line: Timeline
+    buffers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

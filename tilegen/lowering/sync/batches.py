@@ -23,7 +23,6 @@ from tilegen.ir.instructions import Fragment, SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
-from tilegen.lowering.launch.product_nodes import Hold
 from tilegen.lowering.launch.program import Barrier, For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Await, Fence, products
 
@@ -39,7 +38,8 @@ def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
             continue
         for batch in _independent(run):
             used = tuple(name for each in registers_used(batch) for name in sorted(each))
-            out += (Hold(used), Fence(products(protocol)), *batch, Await(products(protocol), buffers=used))
+            line = products(protocol)
+            out += (Fence(line, used), Fence(line), *batch, Await(line, buffers=used))
     return tuple(out)
 
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Arrive, Await, Fence, NextSlot
 
@@ -45,7 +45,7 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 def _multiplies_slots_alone(loop: For) -> bool:
     """True if the loop does nothing but products of what it waits for."""
     match loop.body:
-        case (Await(buffers=buffers), Hold(), Fence(), *batch, Await(), Arrive(), NextSlot()):
+        case (Await(buffers=buffers), Fence(), Fence(), *batch, Await(), Arrive(), NextSlot()):
             performs = [node for node in nodes(batch) if isinstance(node, Perform)]
             read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
             in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]

@@ -1,0 +1,43 @@
+"""What a lowered program does beside the statements of a tree, as statements: what it starts, which is work of a tree
+and goes on beside its thread, and what it says of events of a timeline: that it arrives, waits, or has a fence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, TypeGuard
+
+from tilegen.ir.nodes import Stmt
+from tilegen.lowering.launch.timelines import COPIES, Timeline
+from tilegen.poly.instances import Placed, Projection
+
+Does = Literal["start", "arrive", "wait", "fence"]
+
+
+@dataclass(frozen=True)
+class Said(Stmt):
+    """A statement that does one of these on a timeline; waits are for all, but for the last `left` groups."""
+
+    does: Does = "start"
+    line: Timeline = COPIES
+    left: int = 0
+
+
+def says(node: object, does: Does, *lines: Timeline) -> TypeGuard[Said]:
+    """True for a statement that does this on one of the timelines."""
+    return isinstance(node, Said) and node.does == does and node.line in lines
+
+
+def is_event(node: object) -> bool:
+    """True for what is said of events, and is nothing that the kernel has."""
+    return isinstance(node, Said) and node.does != "start"
+
+
+def started(stmt: Stmt, line: Timeline) -> Said:
+    """The statement, as work that is started on a timeline."""
+    return Said(**{f.name: getattr(stmt, f.name) for f in fields(Stmt)}, line=line)
+
+
+def leaves_that(program: Projection, does: Does, *lines: Timeline, left: int = 0) -> list[Placed]:
+    """The leaves of the program whose statements do this on one of the timelines."""
+    each = ((placed, placed.leaf.stmt) for placed in program.leaves)
+    return [placed for placed, stmt in each if says(stmt, does, *lines) and stmt.left == left]
