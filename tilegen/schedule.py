@@ -45,6 +45,7 @@ from tilegen.ir.written import tree_of
 from tilegen.judge import judge as judge_tree
 from tilegen.primitives import Primitive
 from tilegen.primitives.calling.call import Instructions, bind
+from tilegen.primitives.calling.collapsed import loop_by_loop
 from tilegen.primitives.calling.composite import expand, names_in
 from tilegen.primitives.calling.named import named_after
 from tilegen.primitives.fuse import Fuse
@@ -239,7 +240,7 @@ def _apply_calls(
     for call in calls:
         before = stages[-1].tree
         try:
-            step = bind(call, instructions)
+            step = loop_by_loop(bind(call, instructions), before)
             after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
             after = replace(after, named=named_after(before.named, step, call))
         except TilegenError as error:

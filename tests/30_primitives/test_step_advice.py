@@ -56,10 +56,7 @@ WAYS_OUT = {
         ("(i, j) -> x", "(i, t) -> x"),
         ("    collapse", "    tile(j, 32) -> b, t\n    order(b, i, t)\n    collapse"),
     ),
-    "collapse_for_blocks": (
-        "bind(i, block.x) and bind(j, block.x)",
-        ("collapse(i, j) -> x", "bind(i, block.x)\n    bind(j, block.x)"),
-    ),
+    "collapse_for_blocks": ("bind(x, block.x)", ("tile(x, 32) -> b, t", "bind(x, block.x)")),
     "cache_symbolic": (
         "tile 'k' and choose a loop outside its inner part",
         (

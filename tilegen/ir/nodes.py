@@ -336,7 +336,8 @@ class Loop:
     `overlapped` one leave products running while the next iteration waits for its operands. With `turns`, the name of a
     block loop, two blocks along it are one, and take turns at what one producer copies. Of `multicast` bulk loops the
     blocks of a cluster, the iterations of the loop of that name, copy a share each to all. `roles` name works that
-    stand side by side in it. Iterations are blocks where `handed` names the register that they hand on. Those of a
+    stand side by side in it. Iterations are blocks where `handed` names the register that they hand on. Nested ones are
+    `collapsed` that have this name together. Those of a
     "matrix" loop are made by the lanes of a warp together: by an
     instruction where the loop, or one around it, is `performed` by one, else each by the lane that holds the element of
     the fragments in it. Of a ragged one, lowered, those between its `ends` run, which are data. `step` is the
@@ -359,6 +360,7 @@ class Loop:
     turns: str = ""
     roles: tuple[Role, ...] = ()
     handed: str = ""
+    collapsed: str = ""
     performed: Performed | None = None
     ends: Bounds | None = None
     span: Span | None = field(default=None, compare=False, repr=False)

@@ -75,6 +75,7 @@ def _node(node: Node, depth: int) -> list[str]:
     kind += f"  {node.performed.instruction.name}" if node.performed else ""
     kind += "  peeled" if node.peeled else ""
     kind += f"  hands on {node.handed}" if node.handed else ""
+    kind += f"  collapsed as {node.collapsed}" if node.collapsed else ""
     kind += f"  {node.resident} resident" if node.resident > 1 else ""
     kind += f"  dealt in groups of {node.dealt}" if node.dealt else ""
     kind += f"  roles {', '.join(role.name for role in node.roles)}" if node.roles else ""

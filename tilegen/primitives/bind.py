@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives.rewriting.tree import change_loops, need_constant, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import change_loops, need_constant, need_loop, need_serial, nest_of
 
 
 @primitive("execution")
@@ -42,8 +42,10 @@ class Bind:
         if self.to not in kinds:
             notes = (*did_you_mean(self.to, kinds), f"a loop is bound to one of {', '.join(kinds)}")
             raise StepError(f"'{self.to}' is nothing to bind a loop to", notes=notes)
-        loop = need_loop(tree, self.loop)
-        need_serial(loop, "bind")
-        if self.to in THREAD_KINDS:
-            need_constant(loop, f"bind to {self.to}")
-        return change_loops(tree, self.loop, lambda old: replace(old, kind=self.to))
+        for name in nest_of(tree, self.loop):
+            loop = need_loop(tree, name)
+            need_serial(loop, "bind")
+            if self.to in THREAD_KINDS:
+                need_constant(loop, f"bind to {self.to}")
+            tree = change_loops(tree, name, lambda old: replace(old, kind=self.to))
+        return tree

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
@@ -10,7 +11,7 @@ from tilegen.ir.nodes import Loop, Tree
 from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import loops, rewrite_indices, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives.rewriting.tree import need_constant, need_fresh, need_loop, need_serial, rescope
+from tilegen.primitives.rewriting.tree import change_loops, need_fresh, need_loop, need_serial, nest_of, rescope
 
 
 @primitive("loops")
@@ -37,7 +38,9 @@ class Collapse:
             for lane < 32
               Y[bi*4 + lane/8, bj*8 + lane%8] = X[bi*4 + lane/8, bj*8 + lane%8]  if bi*4 + lane/8 < M and bj*8 + lane%8 < N
 
-    The inner one has a constant extent. This is how the 32 lanes of a warp are laid out over two dimensions.
+    This is how the 32 lanes of a warp are laid out over two dimensions. Where the extent of the inner one is symbolic,
+    the two stay, and the name is that of the nest: for blocks, `bind(b, block.x)` deals them out to both, `deal(b)` as
+    tiles, and `order(b, ...)`, `resident(b, 2)` and `at=b` take it. Such a nest can be collapsed with another loop.
     """  # noqa: E501
 
     outer: LoopName
@@ -45,15 +48,18 @@ class Collapse:
     name: NewName
 
     def apply(self, tree: Tree) -> Tree:
-        outer, inner = need_loop(tree, self.outer), need_loop(tree, self.inner)
-        for loop in (outer, inner):
+        names = (*nest_of(tree, self.outer), *nest_of(tree, self.inner))
+        nest = [need_loop(tree, name) for name in names]
+        for loop in nest:
             need_serial(loop, "collapse")
-        need_fresh(tree, (self.name,), gone=(self.outer, self.inner))
-        try:
-            low = need_constant(inner, "collapse")
-        except StepError as error:
-            error.notes += (f"blocks need no one loop: bind({outer.name}, block.x) and bind({inner.name}, block.x)",)
-            raise
+        self._check_nested(tree, names)
+        several = len(nest) > 2 or not nest[1].extent.is_const
+        need_fresh(tree, (self.name,), gone={self.outer, self.inner} - {*names} if several else names)
+        if several:
+            for name in names:
+                tree = change_loops(tree, name, lambda old: replace(old, collapsed=self.name, kind="serial"))
+            return tree
+        outer, low = nest[0], nest[1].extent.const
         extents: dict[str, int] = {self.name: outer.extent.const * low} if outer.extent.is_const else {}
         row, column = simplify(var(self.name) // low, extents), var(self.name) % low
         place: dict[str, Affine] = {self.outer: row, self.inner: column}
@@ -61,16 +67,21 @@ class Collapse:
         def merge(value: object) -> object:
             if not isinstance(value, Loop) or value.name != self.outer:
                 return value
-            if len(value.body) != 1 or not isinstance(value.body[0], Loop) or value.body[0].name != self.inner:
-                raise StepError(f"'{self.inner}' is not alone inside '{self.outer}'", notes=(self._way(),))
-            body = rewrite_indices(substitute(value.body[0].body, place), rejoin)
+            (inner,) = value.body
+            assert isinstance(inner, Loop)
+            body = rewrite_indices(substitute(inner.body, place), rejoin)
             return replace(value, name=self.name, extent=outer.extent * low, body=body, kind="serial", roles=())
 
         merged = replace(tree, body=rewrite_nodes(tree.body, merge))
-        names = [loop.name for loop in loops(tree.body)]
-        if names.count(self.inner) != names.count(self.outer):
-            raise StepError(f"'{self.inner}' is not inside '{self.outer}' everywhere", notes=(self._way(),))
         return rescope(merged, (self.outer, self.inner), self.name)
 
-    def _way(self) -> str:
-        return f"order(..., {self.outer}, {self.inner}) nests them, innermost"
+    def _check_nested(self, tree: Tree, names: tuple[str, ...]) -> None:
+        """StepError unless each of these loops has the next one in it, and nothing else."""
+        found = [*loops(tree.body)]
+        notes = (f"order(..., {', '.join(names)}) nests them, innermost",)
+        for name, inside in pairwise(names):
+            outer = [loop for loop in found if loop.name == name]
+            if any([isinstance(node, Loop) and node.name for node in loop.body] != [inside] for loop in outer):
+                raise StepError(f"'{inside}' is not alone inside '{name}'", notes=notes)
+            if len(outer) != sum(loop.name == inside for loop in found):
+                raise StepError(f"'{inside}' is not inside '{name}' everywhere", notes=notes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import BLOCK_KINDS, Tree
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives.rewriting.tree import change_loops, need_loop
+from tilegen.primitives.rewriting.tree import change_loops, need_loop, nest_of
 
 
 @primitive("execution")
@@ -35,10 +35,10 @@ class Resident:
     blocks: int
 
     def apply(self, tree: Tree) -> Tree:
-        loop = need_loop(tree, self.loop)
+        loop = need_loop(tree, nest_of(tree, self.loop)[-1])
         if loop.kind not in BLOCK_KINDS:
             way = f"bind({loop.name}, block.x) makes it one"
             raise StepError(f"'{loop.name}' is no loop over blocks", notes=(way,))
         if not 1 <= self.blocks <= 32:
             raise StepError(f"a multiprocessor holds 1 to 32 blocks, not {self.blocks}")
-        return change_loops(tree, self.loop, lambda old: replace(old, resident=self.blocks))
+        return change_loops(tree, loop.name, lambda old: replace(old, resident=self.blocks))

@@ -46,6 +46,7 @@ from tilegen.lowering import distributed_tree, lower
 from tilegen.lowering.launch.program import Perform
 from tilegen.lowering.launch.timelines import Box
 from tilegen.primitives.calling.call import bind
+from tilegen.primitives.calling.collapsed import loop_by_loop
 from tilegen.proof import demand, prove
 from tilegen.schedule import expand, start
 
@@ -198,7 +199,7 @@ def replay(case, text, calls, refusal):
     """Fails unless what was refused really goes wrong, at the sizes that the witness gives."""
     tree = case.scheduled.tree
     for call in calls:
-        tree = bind(call, stock_instructions).apply(tree)
+        tree = loop_by_loop(bind(call, stock_instructions), tree).apply(tree)
         if judge(tree) is not None:
             break
     if refusal.code == "unproved":

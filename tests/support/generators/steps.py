@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.generators.tiles import in_whole_tiles, sources, whole_tiles
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
-from tilegen.ir.walk import find_loop, loop_names
+from tilegen.ir.walk import find_loop, loop_names, loops
 
 WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
@@ -22,7 +22,7 @@ FOR_GPUS += ["multicast", "dependent_launch", "scan", "split_scan"]
 
 def random_step(pick, tree, number: int) -> str:
     """One step, well formed or not, legal or not, on the loops and buffers that there are."""
-    names = loop_names(tree)
+    names = [*loop_names(tree), *sorted({loop.collapsed for loop in loops(tree.body)} - {""})]
     buffers = [b.name for b in tree.buffers]
     loop, word = pick(names), pick(WORDS)
     a, b = f"a{number}", f"b{number}"
@@ -231,6 +231,10 @@ class _Launch:
 
     def _bind_loops(self, tree):
         pick, p = self.pick, self.prefix
+        if len(self.blocks) > 1 and pick([False] * 3 + [True]):
+            tree = yield f"collapse({self.blocks[-2]}, {self.blocks[-1]}) -> {p}b"
+            if find_loop(tree, f"{p}b") or any(loop.collapsed for loop in loops(tree.body)):
+                self.blocks[-2:] = [f"{p}b"]
         for name, kind in zip(reversed(self.blocks), BLOCK_KINDS, strict=False):
             tree = yield f"bind({name}, {kind})"
         for n, name in enumerate(list(self.threads)):

@@ -20,7 +20,7 @@ def names_in(tree: Tree) -> frozenset[str]:
     """What means something in a tree: its loops, buffers, sizes and scalars."""
     kernel = tree.kernel
     known = [loop.name for loop in loops(tree.body)], [b.name for b in tree.buffers], [s.name for s in kernel.scalars]
-    return frozenset(kernel.sizes).union(*known)
+    return frozenset(kernel.sizes).union(*known, (loop.collapsed for loop in loops(tree.body)))
 
 
 def expand(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Buffer, Condition, Loop, Node, Stmt, Tree
@@ -21,6 +22,9 @@ class MissingLoop(StepError):
 def need_loop(tree: Tree, name: str) -> Loop:
     """The loop called `name`. MissingLoop with those that are there if there is none."""
     loop = find_loop(tree, name)
+    if loop is None and (nest := nest_of(tree, name)) != (name,):
+        way = f"bind({name}, block.x), deal({name}), order({name}, ...) and at={name} take it, other steps one of them"
+        raise StepError(f"'{name}' is the nest of {', '.join(nest)}, and no single loop", notes=(way,))
     if loop is None:
         known = loop_names(tree)
         alike = [other for other in known if name in (other.rpartition(".")[2], f"{_target_of(tree, other)}.{other}")]
@@ -32,6 +36,11 @@ def need_loop(tree: Tree, name: str) -> Loop:
             notes = did_you_mean(name, known)
         raise MissingLoop(name, (*notes, f"the loops here are {_origins(tree)}"))
     return loop
+
+
+def nest_of(tree: Tree, name: Any) -> tuple[Any, ...]:
+    """The loops that `collapse` has called `name` together, outermost first, or `name` itself."""
+    return tuple(dict.fromkeys(loop.name for loop in loops(tree.body) if name == loop.collapsed)) or (name,)
 
 
 def _one_name(tree: Tree, several: list[str], name: str) -> str:
@@ -105,7 +114,7 @@ def need_serial(loop: Loop, word: str) -> None:
 def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> None:
     """StepError if one of `names` is a loop already (those in `gone` disappear) or given twice."""
     names = list(names)
-    taken = set(loop_names(tree)) - set(gone)
+    taken = {name for loop in loops(tree.body) for name in (loop.name, loop.collapsed)} - set(gone)
     for name in names:
         if names.count(name) > 1:
             raise StepError(f"the name '{name}' is given twice")
