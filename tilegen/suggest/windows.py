@@ -14,6 +14,7 @@ from tilegen.ir.affine import Affine, Mod
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.walk import loads
 from tilegen.lab.predict.machine import Machine
+from tilegen.primitives.rewriting.layout import dimension_words
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, shared_copy
 from tilegen.suggest.nests import Axis, Nests, storage_order
@@ -59,7 +60,7 @@ def form_of(nests: Nests) -> Form | None:
     if not isinstance(value, Op) or value.name != "*":
         return None
     for image, weights in (value.args, value.args[::-1]):
-        if isinstance(weights, Load) and not weights.fallback and all(_is_loop(index) for index in weights.index):
+        if isinstance(weights, Load) and not weights.fallback and all(_is_loop_or_number(i) for i in weights.index):
             form = _form_by(nests, image, weights, phases)
             if form:
                 return form
@@ -78,8 +79,8 @@ def _without_test(value: Expr) -> tuple[Expr, tuple[Condition, ...]]:
     return value, ()
 
 
-def _is_loop(index: Affine) -> bool:
-    return len(index.terms) == 1 and not index.const
+def _is_loop_or_number(index: Affine) -> bool:
+    return not index.terms or (len(index.terms) == 1 and not index.const)
 
 
 def _form_by(nests: Nests, image: Expr, weights: Load, phases: Mapping[str, Phases]) -> Form | None:
@@ -205,18 +206,21 @@ def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]
 
 def _turned_weights(nests: Nests, draft: Draft, form: Form) -> tuple[Draft, str]:
     """The weights with filters along their rows, by a launch of its own unless they are stored so."""
-    weights, filters = form.weights.buffer, form.filters.word
-    words = [nests.axis_of(str(i)).word for i in form.weights.index]
-    if words[nests.tensor(weights).order[-1]] == filters:
+    weights = form.weights.buffer
+    words = dimension_words(draft.tree, draft.tree.buffer(weights))
+    (own,) = (word for word, i in zip(words, form.weights.index, strict=True) if i.names() & {*form.filters.names})
+    if words[nests.tensor(weights).order[-1]] == own:
         return draft, weights
-    rest = [word for word in words if word != filters]
-    block, thread = draft.fresh(f"b{weights}"), draft.fresh(f"t{weights}")
-    draft = draft.say(f"The weights are turned first, {filters} along rows: four of them in one load.")
-    draft = draft.steps(f"cache_global({weights}, layout=[{', '.join([*rest, filters])}])")
     copy = f"{weights}.global"
+    if any(buffer.name == copy for buffer in draft.tree.buffers):
+        return draft, copy
+    rest = [word for word in words if word != own]
+    block, thread = draft.fresh(f"b{weights}"), draft.fresh(f"t{weights}")
+    draft = draft.say(f"The weights are turned first, {own} along rows: four of them in one load.")
+    draft = draft.steps(f"cache_global({weights}, layout=[{', '.join([*rest, own])}])")
     loops = [f"{copy}.{word}" for word in rest]
     draft = draft.steps(
-        f"tile({copy}.{filters}, 32) -> {block}, {thread}",
+        f"tile({copy}.{own}, 32) -> {block}, {thread}",
         f"order({', '.join([*loops, block, thread])})",
         f"bind({thread}, thread.x)",
     )
