@@ -253,7 +253,7 @@ def inputs_of(kernel: Any, values: dict[str, int]) -> list[Any]:
         tensor = kernel.ir.tensor(name)
         shape = [extent.evaluate(values) for extent in tensor.shape]
         if tensor.dtype == "f32":
-            made.append(torch.rand(shape, device="cuda"))
+            made.append(1 - torch.rand(shape, device="cuda"))  # a loss takes logarithms, and 0 has none
         else:
             most, kind = (2, torch.uint8) if tensor.dtype == "u8" else (values["N"], torch.int64)
             made.append(torch.randint(0, most, shape, device="cuda", dtype=kind))
