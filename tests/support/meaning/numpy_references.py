@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.meaning.lists import compaction, keypoints
+from tests.support.meaning.scaled import block_scaled, scaled
 from tests.support.meaning.sparse import bags, block_product, rows, sparse_product
 
 Inputs = dict[str, Any]
@@ -89,10 +90,6 @@ def swiglu(i: Inputs) -> dict[str, Any]:
 def product_and_sums(i: Inputs) -> dict[str, Any]:
     c = i["A"] @ i["B"]
     return {"C": c, "total": c.sum(axis=1), "squares": (c**2).sum(axis=1)}
-
-
-def scaled(i: Inputs) -> dict[str, Any]:
-    return {"C": i["row"][:, None] * (i["A"] @ i["B"].T) * i["column"]}
 
 
 # -- convolutions
@@ -342,6 +339,8 @@ CASES = [
     Case("schedules/epilogues", "swiglu", MNK, swiglu, tolerance=2**-8),
     Case("schedules/epilogues", "scaled_i8", MNK, scaled, tolerance=2**-8),
     Case("schedules/epilogues", "scaled_e4m3", MNK, scaled, tolerance=2**-8),
+    Case("schedules/block_scaled", "block_scaled", sizes("M N K", (3, 5, 256), (1, 129, 128)), block_scaled,
+         tolerance=2**-8),
     Case("schedules/gemm", "gemm", MNK, product),
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),

@@ -21,6 +21,7 @@ WARP_TILES = {"TM": 32, "TN": 16, "TK": 16, "WM": 16, "WN": 16}  # by tensor cor
 PIPELINED = WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
 # What the steps of a schedule allow where it is not SMALL, and the constants of its kernel: of the first that matches.
 FITTING = {
+    r"block_scaled\..*": {"STAGES": 2},
     r"conv1x1\.product": {"TF": 16, "TP": 64, "TC": 4},
     r"conv2d\.patches": PATCH | {"TN": 2, "TC": 2},
     r"conv2d\.deep": PATCH | {"LANES_F": 4, "LANES_X": 1, "OWN_F": 1, "OWN_X": 4, "TC": 2},
@@ -55,6 +56,7 @@ FITTING = {
 }  # fmt: skip
 # Sizes of the kernel, in turn, where those around the tiles would take minutes; vectors take the last ones.
 FEW = {
+    "block_scaled": ((5, 128, 3), (4, 256, 8)),
     "conv_pieces": ((1, 3, 2), (1, 2, 8, 8, 8)),
     "conv_pieces_first": ((1, 3, 2), (1, 8, 2, 3, 8)),
     "epilogues": ((11, 13, 9), (9, 32, 16)),

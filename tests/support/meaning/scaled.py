@@ -1,0 +1,15 @@
+"""What products with scales are, in numpy."""
+
+from typing import Any
+
+import numpy as np
+
+
+def scaled(i: dict[str, Any]) -> dict[str, Any]:
+    return {"C": i["row"][:, None] * (i["A"] @ i["B"].T) * i["column"]}
+
+
+def block_scaled(i: dict[str, Any]) -> dict[str, Any]:
+    rows, columns = i["A"].shape[0], i["B"].shape[0]
+    blocks = np.einsum("ibk,jbk->ijb", i["A"].reshape(rows, -1, 128), i["B"].reshape(columns, -1, 128))
+    return {"C": np.einsum("ijb,ib,jb->ij", blocks, i["SA"], np.repeat(i["SB"], 128, axis=0)[:columns])}
