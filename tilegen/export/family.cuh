@@ -66,17 +66,19 @@ struct Work {
     double rounds, compute, load, store, memory;
 };
 
+double squared(double number) { return number * number; }
+
 // Microseconds of a launch. Of what goes on at once, the slowest part counts most.
 double time_of(const Work& work, const Coefficients& by)
 {
     const Int most = floor_div(work.blocks + $sms - 1, $sms), waves = floor_div(most + work.resident - 1, work.resident);
-    const double compute = by.compute * (double(most) * work.compute * $sms);
-    const double load = by.load * (double(most) * work.load / $cache);
+    const double compute = by.compute * (double(most) * (work.compute * $sms));
+    const double load = by.load * (double(most) * (work.load / $cache));
     const double memory = by.memory * (work.memory / $memory);
     const double rounds = by.round * (double(waves) * work.rounds);
-    double together = compute * compute * compute * compute + load * load * load * load;
-    together = together + memory * memory * memory * memory + rounds * rounds * rounds * rounds;
-    const double store = by.store * (double(most) * work.store / $cache);
+    const double both = squared(squared(compute)) + squared(squared(load));
+    const double together = both + squared(squared(memory)) + squared(squared(rounds));
+    const double store = by.store * (double(most) * (work.store / $cache));
     return by.launch + by.wave * double(waves) + store + std::sqrt(std::sqrt(together));
 }
 

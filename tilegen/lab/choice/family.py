@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import product
 from typing import Any
@@ -14,11 +14,12 @@ from tilegen.backends.compiler.architectures import HOPPER, compiled_architectur
 from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
 from tilegen.ir.instructions import Instruction, arch_number
 from tilegen.ir.nodes import FLOATS, Kernel, Tree
-from tilegen.ir.parameter_facts import Fact
+from tilegen.ir.parameter_facts import Fact, python_of
 from tilegen.ir.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops
 from tilegen.lab.choice.model import PARTS, Coefficients, Model
+from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower_for_some_sizes
 
@@ -105,6 +106,7 @@ class Chooser:
         self.name, self.kernel, self.candidates = name, kernel, tuple(candidates)
         self.machine, self.values = machine, values
         self._known = known
+        self._needs = [{python_of(fact.formula): fact for fact in each.facts} for each in candidates]
         self._faults: dict[str, str] = {}
 
     def choose(self, **sizes: int) -> Candidate:
@@ -113,14 +115,29 @@ class Chooser:
         Raises:
             UsageError: no member is for these sizes.
         """
-        known = {**self.values, **sizes}
-        while there := [each for each in self.candidates if each.serves(known) and not self._faults.get(each.name)]:
-            measured = [each for each in there if each.measured_at == sizes]
-            found = min(measured or there, key=lambda each: each.microseconds(sizes))
+        known, times = {**self.values, **sizes}, self.times(**sizes)
+        serving = self._serving(known)
+        while there := [place for place in serving if not self._faults.get(self.candidates[place].name)]:
+            measured = [place for place in there if self.candidates[place].measured_at == sizes]
+            found = self.candidates[min(measured or there, key=times.__getitem__)]
             if not self.fault(found):
                 return found
         notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
         raise UsageError(f"no member of the family '{self.name}' is for {size_words(sizes)}", notes=notes)
+
+    def _serving(self, known: Mapping[str, int]) -> list[int]:
+        """The places of the candidates that serve; each fact is asked once."""
+        facts = {text: fact for needs in self._needs for text, fact in needs.items()}
+        broken = {text for text, fact in facts.items() if not fact.holds(known)}
+        return [p for p, needs in enumerate(self._needs) if not (self.candidates[p].refused or needs.keys() & broken)]
+
+    def times(self, **sizes: int) -> list[float]:
+        """The microseconds that are predicted of all candidates, those that do not serve included."""
+        return self._times(*(sizes[name] for name in self.kernel.sizes))
+
+    @cached_property
+    def _times(self) -> Callable[..., list[float]]:
+        return compiled(self.kernel.sizes, lambda sizes: [each.microseconds(sizes) for each in self.candidates])
 
     def fault(self, candidate: Candidate) -> str:
         """Why a candidate cannot be applied to this kernel; empty where it can."""

@@ -16,6 +16,7 @@ from typing import Any
 from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import leaves, reads, walk, writes
+from tilegen.lab.choice.traced import traced
 from tilegen.lab.counts.metric import operations_per_point
 from tilegen.lab.counts.tensor_cores import operations_of
 from tilegen.lab.predict.machine import Machine
@@ -24,6 +25,7 @@ from tilegen.lowering.launch.memory import bytes_of
 _FUNCTIONS = 8  # results of special functions that take as long as multiply-adds do of a lane, two operations each
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}
 _SERIAL = ("serial",)
+_sqrt: Callable[[float], float] = traced(sqrt)
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class Parts:
         """The time of the launch. Of what goes on at once, the slowest part counts most: fourth powers add up."""
         compute, load = by.compute * self.compute, by.load * self.load
         memory, rounds = by.memory * self.memory, by.round_ * self.rounds
-        together = compute * compute * compute * compute + load * load * load * load
-        together = together + memory * memory * memory * memory + rounds * rounds * rounds * rounds
-        return by.launch + by.wave * self.waves + by.store * self.store + sqrt(sqrt(together))
+        compute, load, memory, rounds = compute * compute, load * load, memory * memory, rounds * rounds
+        together = compute * compute + load * load + memory * memory + rounds * rounds
+        return by.launch + by.wave * self.waves + by.store * self.store + _sqrt(_sqrt(together))
 
 
 PARTS = ("compute", "load", "memory", "store")  # those of `Parts` that are times
@@ -88,8 +90,9 @@ class Model:
         self.formula = sha256(unnamed.encode()).hexdigest()[:12]
         cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
         self.figures = (machine.sms, cache, machine.copy * 1e6)  # then bytes a microsecond: of one of these, of memory
+        functions = {"min": traced(min), "max": traced(max)}
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
-            f"lambda {names}: {self.counts}", {"min": min, "max": max}
+            f"lambda {names}: {self.counts}", functions
         )
 
     def parts(self, sizes: Mapping[str, int]) -> list[Parts]:
@@ -110,7 +113,7 @@ class Model:
         most = -(-blocks // sms)  # blocks of the multiprocessor that has most
         waves = -(-most // resident)
         return Parts(
-            waves, waves * rounds, most * compute * sms, most * load / cache, most * store / cache, memory / whole
+            waves, waves * rounds, most * (compute * sms), most * (load / cache), most * (store / cache), memory / whole
         )
 
 
@@ -149,7 +152,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
 def _single(loops: Sequence[Loop], buffer: Buffer) -> str:
     """How many accesses a vector takes: as many as it has elements where the rows of the buffer are not aligned."""
     width = next((loop.extent.const for loop in loops if loop.kind == "vector"), 1)
-    return f"(1 if ({_text_of(buffer.shape[buffer.order[-1]])}) % {width} == 0 else {width})" if width > 1 else "1"
+    row = _text_of(buffer.shape[buffer.order[-1]])
+    return f"min({width}, 1 + {width}*(({row}) % {width}))" if width > 1 else "1"
 
 
 def _moving(loops: Sequence[Loop], index: Sequence[Affine]) -> list[Loop]:
