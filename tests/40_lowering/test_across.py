@@ -14,7 +14,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Load
 from tilegen.ir.walk import loops, rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.sync.pipeline import write_out_pipelines
 from tilegen.proof import prove
 

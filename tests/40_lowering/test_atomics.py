@@ -15,7 +15,8 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lab.counts.sites import program_of
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, VectorStore
+from tilegen.lowering.launch.program import VectorStore
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 # The sum in parts, each added to the result by the nest that makes it.

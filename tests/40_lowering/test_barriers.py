@@ -6,7 +6,8 @@ from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, For, If
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import BLOCK, Barrier
 
 
 def barriers(name, schedule, position=-1):
@@ -39,7 +40,7 @@ def test_no_barrier_stands_in_a_test(name, schedule):
     for launch in lower_stock(name, schedule):
         tests = [node for node in walk(launch.body) if isinstance(node, If)]
         # Consumers wait for each other beside a producer, in a test that all of them pass.
-        assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier) and not b.threads]
+        assert not [b for test in tests for b in walk(test) if isinstance(b, Barrier) and b.line == BLOCK]
         if not [b for b in launch.buffers.values() if b.space == "shared"]:
             assert not [b for b in walk(launch.body) if isinstance(b, Barrier) and not b.of_global]
 

@@ -23,7 +23,8 @@ from tilegen.lab.checks.check import cases, check
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Barrier, with_lists
+from tilegen.lowering.launch.program import with_lists
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 GEMM = """

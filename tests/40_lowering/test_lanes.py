@@ -13,7 +13,8 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, Combine, If
+from tilegen.lowering.launch.program import Combine, If
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 # The maximum stays in a register of each lane.

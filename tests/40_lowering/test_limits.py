@@ -8,7 +8,7 @@ from tests.support.written import tree_from
 from tilegen import load
 from tilegen.errors import LimitError
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier
+from tilegen.lowering.launch.timelines import Barrier
 
 FILES = sorted((Path(__file__).parents[1] / "errors" / "limits").glob("*.tg"))
 

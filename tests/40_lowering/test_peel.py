@@ -11,7 +11,7 @@ from tilegen.backends.text import emit
 from tilegen.ir.nodes import Load
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 AHEAD = ("pipeline(ko, STAGES)", "peel(ko)")

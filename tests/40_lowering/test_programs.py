@@ -10,7 +10,8 @@ from tilegen.backends.text import emit
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, Flag, If, VectorCopy, VectorLoad
+from tilegen.lowering.launch.program import Flag, If, VectorCopy, VectorLoad
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 ROWS = """

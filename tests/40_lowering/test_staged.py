@@ -13,7 +13,8 @@ from tilegen.ir.nodes import Condition, Loop, Stmt
 from tilegen.ir.walk import rewrite, rewrite_nodes
 from tilegen.judge.copies import check_values
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, For, If, Perform
+from tilegen.lowering.launch.program import For, If, Perform
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.poly import Refused
 from tilegen.poly.instances import project
 from tilegen.proof import prove

@@ -12,7 +12,7 @@ from tilegen.interpreter import reference, run
 from tilegen.ir.written import tree_of
 from tilegen.lab.checks.check import cases, check
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 ADD = "kernel add(x: f32[N], y: f32[N]) -> y: f32[N]:\n    y[i] = x[i] + 2 * y[i]\n"

@@ -14,8 +14,8 @@ from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Barrier, Declare, Flag, For, If, Let, VectorCopy, VectorLoad
-from tilegen.lowering.launch.timelines import COPIES, Arrive
+from tilegen.lowering.launch.program import Declare, Flag, For, If, Let, VectorCopy, VectorLoad
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
 from tilegen.poly import Refused
 from tilegen.proof import demand, prove
 from tilegen.proof.limits import check_limits

@@ -16,7 +16,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Loop, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Barrier, For, If, Perform
+from tilegen.lowering.launch.program import For, If, Perform
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
 MMA, LOAD_A, LOAD_B = "mma_m16n8k16_bf16", "ldmatrix_a_bf16", "ldmatrix_b_trans_bf16"

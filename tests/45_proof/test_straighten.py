@@ -3,8 +3,8 @@
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Op, Stmt
 from tilegen.lowering.launch.claims import Claim
-from tilegen.lowering.launch.program import Barrier, Declare, For
-from tilegen.lowering.launch.timelines import COPIES
+from tilegen.lowering.launch.program import Declare, For
+from tilegen.lowering.launch.timelines import COPIES, Barrier
 from tilegen.proof.said import started
 from tilegen.proof.straighten import straighten
 
@@ -75,6 +75,6 @@ def test_loops_that_differ_by_more_are_no_pair():
 
 
 def test_nothing_that_waits_counts_or_is_declared_is_part_of_a_pair():
-    for more in (Barrier((Claim("RAW", "A"),)), Declare("x"), started(put(i, const(0), reduce=None), COPIES)):
+    for more in (Barrier(claims=(Claim("RAW", "A"),)), Declare("x"), started(put(i, const(0), reduce=None), COPIES)):
         body = tuple(loop("i", more, put(i, const(n))) for n in (0, 1))
         assert straighten(body) == body

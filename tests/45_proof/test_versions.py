@@ -8,7 +8,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Stmt
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.claims import Claim
-from tilegen.lowering.launch.program import Barrier, For, If
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof.versions import _drop_repeated
 
 TEXT = """
@@ -20,7 +21,7 @@ M, block, lane = (var(name) for name in ("M", "b", "l"))
 IMPLIED = implication_checker(KERNEL, {"b": M.ceildiv(4), "l": const(4)})
 
 FULL, INSIDE = Condition(M - 4 - block * 4), Condition(M - 1 - block * 4 - lane)
-BARRIER = Barrier((Claim("RAW", "C"),))
+BARRIER = Barrier(claims=(Claim("RAW", "C"),))
 STORE = Stmt("C", Access("C", (block * 4 + lane,)), Const(1.0, "f32"))
 
 

@@ -28,7 +28,8 @@ from tilegen.lowering.guards.whole import whole_tiles
 from tilegen.lowering.guards.zeros import declare_zeros
 from tilegen.lowering.integers.integers import choose_integers, fits
 from tilegen.lowering.launch.coordinates import Coordinates, coordinates
-from tilegen.lowering.launch.program import Barrier, Launch, Spmd
+from tilegen.lowering.launch.program import Launch, Spmd
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
 from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.sync.barriers import barriers

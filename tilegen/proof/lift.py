@@ -23,8 +23,8 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes
-from tilegen.lowering.launch.timelines import COPIES, STORES, Arrive, Await, Box, Fence
+from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
 from tilegen.proof.budgets import without_budgets
@@ -167,7 +167,7 @@ class _Lift:
         for node in body:
             match node:
                 case Barrier():
-                    if node.threads:
+                    if node.line != BLOCK:
                         raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
                     slot = (path, len(out))

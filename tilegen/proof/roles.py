@@ -35,14 +35,18 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.launch.program import Barrier, Combine, For, If, Launch, Spmd, Start, names_in, nodes, with_body
+from tilegen.lowering.launch.program import Combine, For, If, Launch, Spmd, Start, names_in, nodes, with_body
 from tilegen.lowering.launch.timelines import (
+    BLOCK,
+    CONSUMERS,
     EMPTIED,
     FILLED,
+    GROUP,
     ONE,
     TURNS,
     Arrive,
     Await,
+    Barrier,
     Box,
     NextSlot,
     RingPlace,
@@ -305,11 +309,11 @@ class _Parts:
     def _of(self, body: tuple[Spmd, ...], role: int) -> tuple[Spmd, ...]:
         """`body` as what the consumers do, or else the producer."""
         out: list[Spmd] = []
-        ring, among = self.ring, self.ring.group.names()
+        mine = (GROUP, self.ring.group) if self.ring.turn else (CONSUMERS, None)
         for node in body:
             match node:
-                case Barrier(threads=self.consuming) if role == 0 and node.group in (among if ring.turn else ("",)):
-                    out.append(replace(node, threads=0))
+                case Barrier(count=self.consuming) if role == 0 and (node.line, node.at) == mine:
+                    out.append(replace(node, line=BLOCK, at=None, count=0))
                 case Barrier() | Combine():
                     raise Refused("all threads of a block wait for each other, and some of them are producers")
                 case For() if any(isinstance(each, Barrier) for each in nodes(node.body)):

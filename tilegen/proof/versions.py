@@ -18,8 +18,8 @@ from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.reads import inside
-from tilegen.lowering.launch.program import Barrier, Combine, Declare, For, If, Launch, Spmd, nodes, with_body
-from tilegen.lowering.launch.timelines import COPIES, Arrive
+from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
 from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]

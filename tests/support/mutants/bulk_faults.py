@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.support.mutants.kinds import is_copy, is_start_of_copies, is_wait
 from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
-from tilegen.lowering.launch.program import Barrier, For, If
-from tilegen.lowering.launch.timelines import StartBarriers
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import Barrier, StartBarriers
 
 
 def moved(barrier, by, launch):

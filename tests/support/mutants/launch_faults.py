@@ -13,7 +13,6 @@ from tilegen.ir.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import (
-    Barrier,
     Call,
     Combine,
     Declare,
@@ -24,6 +23,7 @@ from tilegen.lowering.launch.program import (
     VectorLoad,
     VectorStore,
 )
+from tilegen.lowering.launch.timelines import Barrier
 
 
 def barrier_dropped(launch):

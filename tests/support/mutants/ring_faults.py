@@ -11,8 +11,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering.launch.claims import Claim
-from tilegen.lowering.launch.program import Barrier, For, If
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, StartBarriers
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Barrier, StartBarriers
 
 
 def _is_of_roles(node):
@@ -198,7 +198,7 @@ def thread_extent_in_both(launch):
 
 
 def barrier_in_a_role(launch):
-    barrier = Barrier((Claim("WAR", "A.shared", "ko"),))
+    barrier = Barrier(claims=(Claim("WAR", "A.shared", "ko"),))
     yield from loops_changed(launch, lambda n: [(barrier, n), (n, barrier)])
     yield from loops_changed(launch, lambda n: [(replace(n, body=(*n.body, barrier)),)])
 

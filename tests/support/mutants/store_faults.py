@@ -8,8 +8,8 @@ from tests.support.mutants.kinds import is_start_of_stores, is_store, is_wait_fo
 from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.launch.program import Barrier, For, If, Start
-from tilegen.lowering.launch.timelines import Await
+from tilegen.lowering.launch.program import For, If, Start
+from tilegen.lowering.launch.timelines import Await, Barrier
 
 
 def fence_dropped(launch):

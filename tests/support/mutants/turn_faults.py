@@ -10,8 +10,8 @@ from tests.support.mutants.ring_faults import of_roles, roles_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite, rewrite_accesses
-from tilegen.lowering.launch.program import Barrier, For, If
-from tilegen.lowering.launch.timelines import StartBarriers, StartRing
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import BLOCK, CONSUMERS, GROUP, Barrier, StartBarriers, StartRing
 
 
 def take_dropped(launch):
@@ -162,13 +162,12 @@ def staging_once(launch):
 
 
 def barrier_of_the_block(launch):
-    return each(
-        launch, Barrier, lambda n: [(replace(n, group=""),), (replace(n, group="", threads=0),)] if n.group else []
-    )
+    wider = ({"line": CONSUMERS, "at": None}, {"line": BLOCK, "at": None, "count": 0})
+    return each(launch, Barrier, lambda n: [(replace(n, **w),) for w in wider] if n.line == GROUP else [])
 
 
 def barrier_of_more(launch):
-    return each(launch, Barrier, lambda n: [(replace(n, threads=2 * n.threads),)] if n.group else [])
+    return each(launch, Barrier, lambda n: [(replace(n, count=2 * n.count),)] if n.line == GROUP else [])
 
 
 def other_roles(launch):

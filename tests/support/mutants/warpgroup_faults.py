@@ -9,7 +9,8 @@ from tests.support.mutants.places import each, edited, of
 from tilegen.ir.instructions import Fragment
 from tilegen.ir.swizzle import hardware_swizzle
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import Barrier, For, Perform
+from tilegen.lowering.launch.program import For, Perform
+from tilegen.lowering.launch.timelines import Barrier
 
 
 def described(launch, change):

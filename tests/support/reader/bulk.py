@@ -109,11 +109,11 @@ class BulkTexts(Values, DealtTiles):
         return [self.env[at.number] % at.slots, self.env[at.number] // at.slots % 2]
 
     def barrier_call(self, node, texts):
-        word = ("wait_for_each_other", (str(node.threads),)) if node.threads else ("__syncthreads", ())
-        word = ("wait_for_group", (str(node.threads),)) if node.group else word
+        word = ("wait_for_each_other", (str(node.count),)) if node.count else ("__syncthreads", ())
+        word = ("wait_for_group", (str(node.count),)) if node.at else word
         call = self._take(texts, c_text.Call).call
         same(call[:3], ("call", *word), "a barrier")
-        same([self.term(each) for each in call[3]], [self.env[node.group]] if node.group else [], "whose barrier")
+        same([self.term(each) for each in call[3]], [node.at.evaluate(self.env)] if node.at else [], "whose barrier")
 
     def store(self, node, texts):
         word, (box, start, *places) = self._call(texts)

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
 from tilegen.lowering.launch.memory import bytes_of
-from tilegen.lowering.launch.timelines import Arrive
+from tilegen.lowering.launch.timelines import Arrive, Barrier
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -225,7 +225,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
                 self.env[name] = value.evaluate(self.env)
                 same(self.term(text.start), self.env[name], name)
                 self.scope[text.name] = self.env[name]
-            case p.Barrier():
+            case Barrier():
                 self._barrier(node, texts)
             case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)

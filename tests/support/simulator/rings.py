@@ -82,8 +82,8 @@ class RingThread:
         self._wait(node.wait)
         if node.fence:
             self.fence()
-        first = self.env[node.group] * node.threads if node.group else 0
-        return ("part", path, range(first, first + node.threads)) if node.threads else ("barrier", path)
+        first = node.at.evaluate(self.env) * node.count if node.at else 0
+        return ("part", path, range(first, first + node.count)) if node.count else ("barrier", path)
 
     def turn(self, node, path):
         """Comes to a named barrier of so many threads: who takes a turn waits there for the others."""

@@ -22,7 +22,6 @@ from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
 from tilegen.lowering.launch.program import (
-    Barrier,
     Call,
     Combine,
     Declare,
@@ -40,7 +39,7 @@ from tilegen.lowering.launch.program import (
     VectorStore,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box, Fence, NextSlot, StartBarriers, StartRing
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}

@@ -14,8 +14,8 @@ from tilegen.errors import Source, Span
 from tilegen.frontend.data import file_of
 from tilegen.ir.nodes import Access, Buffer, Loop, Stmt
 from tilegen.lowering import Launch
-from tilegen.lowering.launch.program import Barrier, Declare, Flag, For, Function, If, Perform, Spmd, Start, VectorCopy
-from tilegen.lowering.launch.timelines import Arrive, Await, Box
+from tilegen.lowering.launch.program import Declare, Flag, For, Function, If, Perform, Spmd, Start, VectorCopy
+from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box
 from tilegen.schedule import Derivation
 
 
@@ -65,7 +65,7 @@ class _Origins:
                 return self.of(self._buffers[buffer])
             case VectorCopy(origin=Stmt() as origin) | Perform(origin=origin):
                 return self.of(origin)
-            case Barrier(claims):
+            case Barrier(claims=claims):
                 return self._of_buffers(claim.buffer for claim in claims)
             case Arrive(buffers=buffers) | Await(buffers=buffers) if buffers:
                 return self._of_buffers(buffers)

@@ -24,7 +24,6 @@ from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.program import (
-    Barrier,
     Call,
     Combine,
     Declare,
@@ -45,7 +44,7 @@ from tilegen.lowering.launch.program import (
     names_in,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import COPIES, Arrive, Await, Box, Fence
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence
 from tilegen.lowering.threads.scatters import scattered
 
 _UNROLLED = ("unrolled", "vector")
@@ -112,8 +111,6 @@ class Body:
                 return [f"const bool {name} = {self._choosing_test(test)};"]
             case Let(name, value):
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
-            case Barrier():
-                return self._barrier(node)
             case Function():
                 return self._function(node)
             case Call(function, arguments):
@@ -295,17 +292,6 @@ class Body:
         nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
         single = _is_simple(inner) or (nested and not inner[0].startswith("//"))
         return under_head(head, inner, braces=not single)
-
-    def _barrier(self, barrier: Barrier) -> list[str]:
-        if self._writer.dialect is CUDA:
-            wait = [f"{COPIES.wait.format(left=barrier.wait)};"] if barrier.wait is not None else []
-            fence = ["fence_async();"] if barrier.fence else []
-            call = f"wait_for_each_other<{barrier.threads}>();" if barrier.threads else "__syncthreads();"
-            if barrier.group:
-                call = f"wait_for_group<{barrier.threads}>({self._writer.names[barrier.group]});"
-            return [*wait, *fence, f"{call}  // {barrier.reason}"]
-        fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if barrier.of_global else "")
-        return [f"barrier({fences});  // {barrier.reason}"]
 
     def _declare(self, node: Declare) -> list[str]:
         w, buffer = self._writer, self._launch.buffers[node.buffer]

@@ -14,9 +14,13 @@ from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices
 from tilegen.lowering.launch.program import Spmd, Start, TimelineNode
 from tilegen.lowering.launch.timelines import (
+    BLOCK,
+    CLUSTER,
+    COPIES,
     ONE,
     Arrive,
     Await,
+    Barrier,
     Box,
     Fence,
     NextSlot,
@@ -35,8 +39,8 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
             calls = [f"start_barriers({name}, {count}, {arrivals});" for name, count, arrivals in counts]
             if node.cluster:
-                return [*calls, "wait_for_cluster();  // the barriers of all blocks have been started"]
-            return [*calls, "__syncthreads();  // the barriers have been started"]
+                return [*calls, f"{CLUSTER.wait};  // the barriers of all blocks have been started"]
+            return [*calls, f"{BLOCK.wait};  // the barriers have been started"]
         case StartRing(place):
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
         case NextSlot(place, by):
@@ -55,6 +59,12 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
         case Await():
             held = node.buffers if line.in_registers else ()
             return [*said.call(line.wait, line.waited), *hold_lines(held, writer)]
+        case Barrier() if writer.dialect is CUDA:
+            copied = [f"{COPIES.wait.format(left=node.wait)};"] if node.wait is not None else []
+            return [*copied, *(said.call(line.fence) if node.fence else []), *said.call(line.wait, line.waited)]
+        case Barrier():
+            fences = "CLK_LOCAL_MEM_FENCE" + (" | CLK_GLOBAL_MEM_FENCE" if node.of_global else "")
+            return said.call(f"barrier({fences})", line.waited)
         case Fence():
             return hold_lines(node.buffers, writer) or said.call(line.fence)
         case Box():

@@ -19,7 +19,6 @@ from tilegen.lab.counts.repeated import relevant_loops
 from tilegen.lab.counts.written_out import write_out_choices
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import (
-    Barrier,
     Combine,
     Declare,
     Flag,
@@ -37,7 +36,7 @@ from tilegen.lowering.launch.program import (
     VectorStore,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import STORES, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import STORES, Barrier, Box, OtherNode, StartRing
 from tilegen.lowering.threads.scatters import scattered
 from tilegen.proof.inlining import without_calls
 
@@ -275,9 +274,9 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | Let() | RegisterBudget():
+            case Flag() | VectorDeclare() | Let() | RegisterBudget() | LookBack():
                 pass
-            case StartBarriers() | Arrive() | Await() | Fence() | NextSlot() | LookBack():
+            case _ if isinstance(node, OtherNode):
                 pass
             case _:
                 raise TypeError(node)

@@ -9,7 +9,6 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
 from tilegen.lowering.launch.program import (
-    Barrier,
     Combine,
     Flag,
     For,
@@ -29,7 +28,7 @@ Tests = tuple[Condition, ...]
 IsImplied = Callable[[Condition, Tests], bool]
 IsNever = Callable[[Condition], bool]
 Change = Callable[[tuple[Spmd, ...]], tuple[Spmd, ...]]
-_SYNCHRONIZING = Barrier | Combine | StartBarriers | Event
+_SYNCHRONIZING = Combine | StartBarriers | Event
 
 
 def guard(

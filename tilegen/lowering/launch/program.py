@@ -34,14 +34,13 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.ragged import Bounds
 from tilegen.ir.walk import loops, walk
-from tilegen.lowering.launch.claims import Claim, sentence
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.look_back_node import LookBack as LookBack
 from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import Event, OtherNode
 
 
 @dataclass(frozen=True)
@@ -87,24 +86,6 @@ class Let:
 
     name: str
     value: Affine
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """All threads of the block wait for each other. `claims` are the dependences that it is said to guard."""
-
-    claims: tuple[Claim, ...]
-    of_global: bool = False  # it orders accesses to global memory, too
-    completes: tuple[str, ...] = ()  # the buffers that are written before it and read behind it
-    wait: int | None = None  # first wait until no more than these groups of asynchronous copies are on their way
-    fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
-    threads: int = 0  # how many of the first ones wait for each other; 0: all of the block
-    group: str = ""  # the coordinate that numbers groups of `threads` threads, each of which waits by itself
-
-    @property
-    def reason(self) -> str:
-        """The claims in words, as the text has them."""
-        return sentence(self.claims)
 
 
 @dataclass(frozen=True)
@@ -252,9 +233,9 @@ class Start(Event):
     body: tuple[Spmd, ...] = ()
 
 
-TimelineNode = Start | Arrive | Await | Fence | Box | StartBarriers | StartRing | NextSlot
+TimelineNode = Start | OtherNode
 Spmd = (
-    For | If | Flag | Let | Barrier | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
+    For | If | Flag | Let | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
     | Combine | LookBack | Perform | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
     Start(line, at, n, work)    what is in the body goes on beside the thread, and is part of event n
     Arrive(line, at, n)         the thread has done its part of event n
     Await(line, at, n)          the thread goes on when event n has happened
+    Barrier(line, at)           the thread arrives, and goes on when all others have
     Fence(line)                 what is written so far, to memory or registers, is there for what is started next
     Box(line, ..)               work to start: a bulk copy, or a bulk store
 
@@ -12,12 +13,13 @@ of the text. Of an array of barriers each is a timeline, and `at` says which. A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, TypeGuard
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import Access
+from tilegen.lowering.launch.claims import Claim, sentence
 
 ONE = const(1)
 
@@ -107,6 +109,10 @@ CLUSTER = Timeline(
     "wait_for_cluster()",
     "no block leaves before all have been copied to and released",
 )
+# Barriers of all threads of a block; of its first ones, the consumers; of groups of these, each by itself.
+BLOCK = Timeline("block", "threads", "__syncthreads()", "{reason}", fence="fence_async()")
+CONSUMERS = replace(BLOCK, name="consumers", wait="wait_for_each_other<{count}>()")
+GROUP = replace(BLOCK, name="group", wait="wait_for_group<{count}>({at})")
 # Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.
 COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies()", only_cuda=True)
 
@@ -161,6 +167,25 @@ class Await(Event):
     the thread has started, but for the last ones that are `left`."""
 
     left: int = 0
+
+
+@dataclass(frozen=True)
+class Barrier(Event):
+    """Threads wait for each other: all of a block, or `count` of them; of several groups, that of number `at`.
+
+    `claims` are the dependences that it is said to guard, `buffers` are complete behind it.
+    """
+
+    line: Timeline = BLOCK
+    claims: tuple[Claim, ...] = ()
+    of_global: bool = False  # it orders accesses to global memory, too
+    wait: int | None = None  # first wait until no more than these groups of asynchronous copies are on their way
+    fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
+
+    @property
+    def reason(self) -> str:
+        """The claims in words, as the text has them."""
+        return sentence(self.claims)
 
 
 @dataclass(frozen=True)
@@ -246,6 +271,10 @@ class NextSlot:
 
     place: RingPlace
     by: Affine = ONE
+
+
+# All of them, but for `Start`, which has a program in it.
+OtherNode = Arrive | Await | Barrier | Fence | Box | StartBarriers | StartRing | NextSlot
 
 
 def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:

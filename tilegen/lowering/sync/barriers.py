@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.claims import Claim
-from tilegen.lowering.launch.program import Barrier
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.sync.conflicts import Conflict, Path
 
 
@@ -42,7 +42,7 @@ class _Plan:
             not conflict.is_iterations_apart(key[0]) or all(c.is_iterations_apart(key[0]) for c in guarded)
         ):
             return False
-        said = conflict.kind != "RAW" or conflict.buffer in _completed_buffers(guarded)
+        said = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
         return said and (not conflict.of_global or any(c.of_global for c in guarded))
 
     def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
@@ -66,8 +66,8 @@ def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> di
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(_claims(key, guarded), any(c.of_global for c in guarded), _completed_buffers(guarded))
-        for key, guarded in plan.slots.items()
+        key: Barrier(buffers=_completed(each), claims=_claims(key, each), of_global=any(c.of_global for c in each))
+        for key, each in plan.slots.items()
     }
 
 
@@ -196,7 +196,7 @@ def _has_iterations(loop: Loop, plan: _Plan) -> bool:
     return plan.is_implied(Condition(loop.extent - 1), ())
 
 
-def _completed_buffers(guarded: list[Conflict]) -> tuple[str, ...]:
+def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.buffer for c in guarded if c.kind == "RAW"))
 
 

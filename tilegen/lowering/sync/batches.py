@@ -23,8 +23,8 @@ from tilegen.ir.instructions import Fragment, SharedMatrix
 from tilegen.ir.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
-from tilegen.lowering.launch.program import Barrier, For, If, Perform, Spmd, nodes, with_lists
-from tilegen.lowering.launch.timelines import Await, Fence, products
+from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.launch.timelines import Await, Barrier, Fence, products
 
 Slot = TypeVar("Slot")
 
@@ -105,4 +105,4 @@ def with_fences(slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str
     """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
     those that bulk stores read."""
     described = described_buffers(node) | stored
-    return {key: replace(b, fence=not described.isdisjoint(b.completes)) for key, b in slots.items()}
+    return {key: replace(b, fence=not described.isdisjoint(b.buffers)) for key, b in slots.items()}

@@ -23,8 +23,8 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Loop, Node, Tree
 from tilegen.judge import BoxCopy, box_copy, first_element
 from tilegen.lowering.guards.guards import IsImplied
-from tilegen.lowering.launch.program import Barrier, For, If, Spmd, Start, with_lists
-from tilegen.lowering.launch.timelines import STORES, Await, Box, is_await
+from tilegen.lowering.launch.program import For, If, Spmd, Start, with_lists
+from tilegen.lowering.launch.timelines import STORES, Await, Barrier, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
 from tilegen.lowering.sync.conflicts import Conflict, Path
@@ -183,7 +183,7 @@ def _in_one_group(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
 
 def check_stored(found: Bulk, tree: Tree, barriers: Iterable[Barrier]) -> None:
     """LimitError where nobody waits for what is stored: the thread that stores it has written all of it."""
-    complete = {name for barrier in barriers for name in barrier.completes}
+    complete = {name for barrier in barriers for name in barrier.buffers}
     for name in sorted(found.stored - complete):
         message = f"'{name}' is stored by a bulk copy, and by the thread alone that has written it"
         raise LimitError(message, tree.buffer(name).span, notes=("without bulk(...) all threads store it",))

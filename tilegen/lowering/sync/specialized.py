@@ -17,13 +17,15 @@ from typing import Any
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Load, Loop, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
-from tilegen.lowering.launch.program import Barrier, Flag, For, If, Let, Spmd, Start, nodes, with_body
+from tilegen.lowering.launch.program import Flag, For, If, Let, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
+    CONSUMERS,
     FILLED,
     Arrive,
     Await,
+    Barrier,
     NextSlot,
     RingPlace,
     StartBarriers,
@@ -87,7 +89,7 @@ def _consuming(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
             case _ if _fills(node):
                 pass
             case Barrier():
-                out.append(replace(node, threads=block.consuming))
+                out.append(replace(node, line=CONSUMERS, count=block.consuming))
             case For():
                 out.append(with_body(node, _consuming(node.body, block)))
             case If():

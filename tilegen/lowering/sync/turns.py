@@ -21,14 +21,25 @@ from dataclasses import replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import affine, const, var
-from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Load
-from tilegen.ir.walk import rewrite_accesses
+from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Load, Loop, Stmt
+from tilegen.ir.walk import rewrite, rewrite_accesses
 from tilegen.lowering.launch.coordinates import Coordinates
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.memory import bytes_of
-from tilegen.lowering.launch.program import Barrier, For, If, Spmd, nodes, with_body, with_lists
+from tilegen.lowering.launch.program import For, If, Spmd, nodes, with_body
 from tilegen.lowering.launch.substitution import substitute_integers
-from tilegen.lowering.launch.timelines import TURNS, Arrive, Await, Box, NextSlot, RingPlace, StartRing, is_await
+from tilegen.lowering.launch.timelines import (
+    GROUP,
+    TURNS,
+    Arrive,
+    Await,
+    Barrier,
+    Box,
+    NextSlot,
+    RingPlace,
+    StartRing,
+    is_await,
+)
 from tilegen.lowering.threads.distribute import GROUPS, Block
 
 
@@ -98,13 +109,9 @@ def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[S
         mine = access.buffer in staged
         return replace(access, index=(var(block.turns), *access.index)) if mine else access
 
-    def with_groups(nodes: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-        return tuple(
-            replace(node, group=block.turns) if isinstance(node, Barrier) else with_lists(node, with_groups)
-            for node in nodes
-        )
-
-    return rewrite_accesses(with_groups(body), change)
+    group = var(block.turns)
+    body = rewrite(body, lambda v: replace(v, line=GROUP, at=group) if isinstance(v, Barrier) else v, (Stmt, Loop))
+    return rewrite_accesses(body, change)
 
 
 def _for_both(body: tuple[Spmd, ...], group: str) -> tuple[Spmd, ...]:

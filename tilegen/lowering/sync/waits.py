@@ -8,7 +8,8 @@ from math import copysign
 from tilegen.ir.affine import Mod, const, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, stmts
-from tilegen.lowering.launch.program import Barrier, For, Spmd, VectorCopy, nodes, with_lists
+from tilegen.lowering.launch.program import For, Spmd, VectorCopy, nodes, with_lists
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.sync.conflicts import Path
 from tilegen.lowering.sync.pipeline import Pipe
 
@@ -36,7 +37,7 @@ def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Sl
 
 def with_waits(node: Node, slots: dict[Slot, Barrier], pipes: tuple[Pipe, ...]) -> dict[Slot, Barrier]:
     """The barriers of the launch `node`, those that make a staged buffer complete with a wait for its copies."""
-    mine = {key: [p for p in pipes if p.buffers & set(b.completes)] for key, b in slots.items()}
+    mine = {key: [p for p in pipes if p.buffers & set(b.buffers)] for key, b in slots.items()}
     waits = frozenset(key for key, completed in mine.items() if completed)
     pending = {key: min(_pending_groups(node, key, waits, pipe) for pipe in mine[key]) for key in waits}
     return {key: replace(b, wait=pending[key]) if key in waits else b for key, b in slots.items()}
