@@ -1,4 +1,4 @@
-"""bind(bi, block.y)"""
+"""bind(bi, block.y), bind([b, i, j], block.x)"""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Bind:
 
     A loop of 2, 4, 8, 16 or 32 iterations around a reduction whose target does not depend on it can be bound to
     thread.x where the terms may be combined in any order: its iterations are lanes of a warp, which exchange
-    their terms by shuffles. A target in registers is then there in each lane.
+    their terms by shuffles. A target in registers is then there in each lane. Several loops are given as a list.
     """
 
-    loop: LoopName
+    loops: LoopName | tuple[LoopName, ...]
     to: str
 
     def apply(self, tree: Tree) -> Tree:
@@ -42,7 +42,8 @@ class Bind:
         if self.to not in kinds:
             notes = (*did_you_mean(self.to, kinds), f"a loop is bound to one of {', '.join(kinds)}")
             raise StepError(f"'{self.to}' is nothing to bind a loop to", notes=notes)
-        for name in nest_of(tree, self.loop):
+        wanted = (self.loops,) if isinstance(self.loops, str) else self.loops
+        for name in [name for each in wanted for name in nest_of(tree, each)]:
             loop = need_loop(tree, name)
             need_serial(loop, "bind")
             if self.to in THREAD_KINDS:
