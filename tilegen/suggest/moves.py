@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.suggest.draft import Draft
@@ -74,6 +74,7 @@ def keep_results(nests: Nests, draft: Draft, at: str, vector: int) -> Draft:
     return draft
 
 
-def bind_blocks(draft: Draft, names: Iterable[str]) -> Draft:
+def bind_blocks(draft: Draft, names: Sequence[str]) -> Draft:
     """All of these loops along x, where a grid may have 2^31 blocks; the last one varies fastest."""
-    return draft.steps(*(f"bind({name}, block.x)" for name in names))
+    what = names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+    return draft.steps(f"bind({what}, block.x)")

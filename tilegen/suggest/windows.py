@@ -192,7 +192,6 @@ def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]
     inner = threads if tile.across or len(threads) < 3 else [threads[1], threads[0], threads[2]]
     for name, kind in zip(reversed(inner), ("thread.x", "thread.y", "thread.z"), strict=False):
         draft = draft.steps(f"bind({name}, {kind})")
-    draft = draft.steps(*(f"unroll({name})" for name in each))
     written_out = 1
     for axis in reversed(form.taps):
         written_out *= axis.extent
@@ -229,10 +228,13 @@ def _turned_weights(nests: Nests, draft: Draft, form: Form) -> tuple[Draft, str]
 
 def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draft, dict[str, str]]:
     """Axes with phases split into these; `loops` has what is left of each. Also the loops over phases."""
+    if not form.phases:
+        return draft, {}
     phases = {}
+    strides = ", ".join(f"{found.stride} along {word}" for word, found in form.phases.items())
+    draft = draft.say(f"Results a stride apart ({strides}) have the same terms: they are computed together.")
     for word, found in form.phases.items():
         results, phase = draft.fresh(f"{word}o"), draft.fresh(f"p{word}")
-        draft = draft.say(f"One of {found.stride} results along {word} has the same terms: they are computed together.")
         tap = found.tap.word if found.tap else ""
         terms, rest = draft.fresh(f"{tap}o"), draft.fresh(f"{tap}rest")
         if found.split == found.stride:
@@ -262,7 +264,7 @@ def _places(
         f"a weight {tile.rows * tile.places}."
     )
     draft = draft.steps(
-        f"tile({loops[f]}, {tf}*{wf}) -> {bf}, {thread_f}", f"tile({thread_f}, {wf}) -> {thread_f}, {of}"
+        f"tile({loops[f]}, {tf}*{wf}) -> {bf}, {thread_f}", f"coarsen_blocked({thread_f}, {wf}) -> {thread_f}, {of}"
     )
     blocks, threads, each = [bf], [thread_f], [of]
     if form.down:
@@ -270,10 +272,12 @@ def _places(
         by, ty, oy = draft.fresh(f"b{y}"), draft.fresh(f"t{y}"), draft.fresh(f"w{y}")
         draft, down = draft.number("TY", tile.down, (1, 2, 4, 8))
         draft, own = draft.number("WY", tile.rows, (1, 2, 4, 8))
-        draft = draft.steps(f"tile({loops[y]}, {down}*{own}) -> {by}, {ty}", f"tile({ty}, {own}) -> {ty}, {oy}")
+        draft = draft.steps(
+            f"tile({loops[y]}, {down}*{own}) -> {by}, {ty}", f"coarsen_blocked({ty}, {own}) -> {ty}, {oy}"
+        )
         blocks, threads, each = [*blocks, by], [ty, *threads], [*each, oy]
     draft = draft.steps(
-        f"tile({loops[x]}, {tx}*{wx}) -> {bx}, {thread_x}", f"tile({thread_x}, {tx}) -> {ox}, {thread_x}"
+        f"tile({loops[x]}, {tx}*{wx}) -> {bx}, {thread_x}", f"coarsen({thread_x}, {wx}) -> {thread_x}, {ox}"
     )
     return draft, [*blocks, bx], [*threads, thread_x], [*each, ox]
 
