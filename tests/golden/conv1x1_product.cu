@@ -77,7 +77,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             const int c = part * 4 + tid / 16;
             const int p = tid % 16;
             copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
-                &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
+                           &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
         }
 
         #pragma unroll
@@ -96,7 +96,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 const int p = tid % 16;
                 if (ahead * TC + co * TC + c < C)
                     copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
-                        &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
+                                   &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
             }
 
         if (ahead * TC + co * TC + tid % 16 < C)
@@ -106,7 +106,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 const int c = tid % 16;
                 if (bf * TF + f < F)
                     copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f],
-                        &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
+                                  &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
             }
     };
 
@@ -157,7 +157,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             for (int ci = 0; ci < TC; ++ci) {
                 if (ci < 15) {
                     load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                        &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
+                                        &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
                     load_K_shared_reg(ci + 1);
                 }
 
@@ -183,7 +183,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 for (int cf = 0; cf < 4; ++cf)
                     if (bf * TF + cf * 16 + (lane / 8) * 4 + 3 < F)
                         load_vector<float4>(K_shared_reg[ci % 2][cf],
-                            &K_shared[co % STAGES][ci][cf * 16 + (lane / 8) * 4]);
+                                            &K_shared[co % STAGES][ci][cf * 16 + (lane / 8) * 4]);
             };
 
             load_K_shared_reg_partial(0);
@@ -193,7 +193,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 if (ci < 15 && co * TC + ci + 1 < C) {
                     if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P)
                         load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                            &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
+                                            &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
 
                     load_K_shared_reg_partial(ci + 1);
                 }
@@ -225,11 +225,13 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
-                    store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP
-                        + wp * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + wp * 32
+                           + (lane % 8) * 4],
                         Y_reg[cf][vf * 2]);
-                    store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP
-                        + wp * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + wp * 32
+                           + (lane % 8) * 4],
                         Y_reg[cf][vf * 2 + 1]);
                 }
         } else {
@@ -238,13 +240,15 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
                     if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
-                        store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP
-                            + wp * 32 + (lane % 8) * 4],
+                        store_vector<float4>(
+                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + wp * 32
+                               + (lane % 8) * 4],
                             Y_reg[cf][vf * 2]);
 
                     if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
-                        store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP
-                            + wp * 32 + (lane % 8) * 4],
+                        store_vector<float4>(
+                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + wp * 32
+                               + (lane % 8) * 4],
                             Y_reg[cf][vf * 2 + 1]);
                 }
         }

@@ -122,9 +122,10 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 for (int n = 0; n < 2; ++n)
                     #pragma unroll
                     for (int c = 0; c < 4; ++c)
-                        copy_async_or_zero<4>(&X_shared[(ahead + co) % STAGES][n][c][axis2][axis3],
+                        copy_async_or_zero<4>(
+                            &X_shared[(ahead + co) % STAGES][n][c][axis2][axis3],
                             &X[(((bn * TN + n) * C + ahead * TC + co * TC + c) * H + by * TY + axis2 - 1) * W + bx * TX
-                                + axis3 - 1],
+                               + axis3 - 1],
                             by * TY + axis2 >= 1 && by * TY + axis2 < H + 1 && bx * TX + axis3 >= 1
                                 && bx * TX + axis3 < W + 1 && bn * TN + n < B && ahead * TC + co * TC + c < C);
             }
@@ -137,7 +138,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         const int f = tid % 16;
                         if (part * 128 + tid < 576)
                             copy_async<16>(&K_global_shared[(ahead + co) % STAGES][c_r_s][f * 4],
-                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
+                                           &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
                     }
                 } else {
                     #pragma unroll
@@ -146,7 +147,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         const int f = tid % 16;
                         if (part * 128 + tid < 576 && ahead * 36 + co * 36 + c_r_s < C * 9)
                             copy_async<16>(&K_global_shared[(ahead + co) % STAGES][c_r_s][f * 4],
-                                &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
+                                           &K_global[(ahead * 36 + co * 36 + c_r_s) * F + bf * TF + f * 4]);
                     }
                 }
             }
@@ -187,7 +188,7 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int s = 0; s < 3; ++s)
                             load_vector<float4>(K_global_shared_reg[r][s],
-                                &K_global_shared[co % STAGES][ci * 9 + r * 3 + s][(lane / 2) * 4]);
+                                                &K_global_shared[co % STAGES][ci * 9 + r * 3 + s][(lane / 2) * 4]);
                     }
 
                     #pragma unroll
@@ -220,7 +221,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                             for (int r = 0; r < 3; ++r)
                                 #pragma unroll
                                 for (int s = 0; s < 3; ++s)
-                                    load_vector<float4>(K_global_shared_reg[r][s],
+                                    load_vector<float4>(
+                                        K_global_shared_reg[r][s],
                                         &K_global_shared[co % STAGES][ci * 9 + r * 3 + s][(lane / 2) * 4]);
 
                         #pragma unroll
@@ -249,10 +251,12 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                 for (int vy = 0; vy < OWN_Y; ++vy)
                     #pragma unroll
                     for (int vf = 0; vf < OWN_F; ++vf)
-                        store_vector<float4>(&Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
-                            + (w % 2) * 4 + vy)
-                            * W
-                            + bx * TX + (lane % 2) * 4],
+                        store_vector<float4>(
+                            &Y[
+                                (((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY + (w % 2) * 4
+                                 + vy)
+                                    * W
+                                + bx * TX + (lane % 2) * 4],
                             Y_reg[vy][vf]);
             } else {
                 #pragma unroll
@@ -261,10 +265,12 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         #pragma unroll
                         for (int vf = 0; vf < OWN_F; ++vf)
                             if (bf * TF + (lane / 2) * 4 + vf < F)
-                                store_vector<float4>(&Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H
-                                    + by * TY + (w % 2) * 4 + vy)
-                                    * W
-                                    + bx * TX + (lane % 2) * 4],
+                                store_vector<float4>(
+                                    &Y[
+                                        (((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
+                                         + (w % 2) * 4 + vy)
+                                            * W
+                                        + bx * TX + (lane % 2) * 4],
                                     Y_reg[vy][vf]);
             }
         }

@@ -72,40 +72,44 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int s = 0; s < 3; ++s)
-                KC_reg[u][s] =
-                    u == 0
-                        ? K_reg[0][s]
-                        : (u == 1
-                            ? -0.6666666666666666f * (K_reg[0][s] + sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
-                            : (u == 2
-                                ? -0.6666666666666666f * (K_reg[0][s] - sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
-                                : (u == 3
+                KC_reg[u][s] = u == 0
+                    ? K_reg[0][s]
+                    : (
+                        u == 1
+                        ? -0.6666666666666666f * (K_reg[0][s] + sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
+                        : (
+                            u == 2
+                            ? -0.6666666666666666f * (K_reg[0][s] - sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
+                            : (
+                                u == 3
+                                ? 0.16666666666666666f * (K_reg[0][s] + sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
+                                : (
+                                    u == 4
                                     ? 0.16666666666666666f
-                                        * (K_reg[0][s] + sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
-                                    : (u == 4
-                                        ? 0.16666666666666666f
-                                            * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
-                                        : K_reg[2][s]))));
+                                        * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
+                                    : K_reg[2][s]))));
 
         #pragma unroll
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                KT[((u * 6 + v) * C + kc) * F + kb * 32 + kt] =
-                    v == 0
-                        ? KC_reg[u][0]
-                        : (v == 1
-                            ? -0.6666666666666666f * (KC_reg[u][0] + sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
-                            : (v == 2
-                                ? -0.6666666666666666f
-                                    * (KC_reg[u][0] - sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
-                                : (v == 3
+                KT[((u * 6 + v) * C + kc) * F + kb * 32 + kt] = v == 0
+                    ? KC_reg[u][0]
+                    : (
+                        v == 1
+                        ? -0.6666666666666666f * (KC_reg[u][0] + sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
+                        : (
+                            v == 2
+                            ? -0.6666666666666666f * (KC_reg[u][0] - sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
+                            : (
+                                v == 3
+                                ? 0.16666666666666666f
+                                    * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
+                                : (
+                                    v == 4
                                     ? 0.16666666666666666f
-                                        * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
-                                    : (v == 4
-                                        ? 0.16666666666666666f
-                                            * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
-                                        : KC_reg[u][2]))));
+                                        * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
+                                    : KC_reg[u][2]))));
     }
 }
 
@@ -130,51 +134,54 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
                 D_reg[i][j] =
                     ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i >= 1 && ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i < 29
                         && ((db * 2 + dt) % 7) * 4 + j >= 1 && ((db * 2 + dt) % 7) * 4 + j < 29
-                        ? X[(((db * 2 + (db * 30 + dt) / 49) * C + dc) * 28 + ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i
-                            - 1)
+                    ? X[
+                        (((db * 2 + (db * 30 + dt) / 49) * C + dc) * 28 + ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i
+                         - 1)
                             * 28
-                            + ((db * 2 + dt) % 7) * 4 + j - 1]
-                        : 0.0f;
+                        + ((db * 2 + dt) % 7) * 4 + j - 1]
+                    : 0.0f;
 
         float DC_reg[6][6];
         #pragma unroll
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int j = 0; j < 6; ++j)
-                DC_reg[u][j] =
-                    u == 0
-                        ? D_reg[0][j] - 2.5f * D_reg[2][j] + D_reg[4][j]
-                        : (u == 1
-                            ? D_reg[4][j] - 2.0f * D_reg[2][j] + sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
-                            : (u == 2
-                                ? D_reg[4][j] - 2.0f * D_reg[2][j] - sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
-                                : (u == 3
-                                    ? D_reg[4][j] - 0.5f * D_reg[2][j]
-                                        + sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
-                                    : (u == 4
-                                        ? D_reg[4][j] - 0.5f * D_reg[2][j]
-                                            - sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
-                                        : D_reg[1][j] - 2.5f * D_reg[3][j] + D_reg[5][j]))));
+                DC_reg[u][j] = u == 0
+                    ? D_reg[0][j] - 2.5f * D_reg[2][j] + D_reg[4][j]
+                    : (
+                        u == 1
+                        ? D_reg[4][j] - 2.0f * D_reg[2][j] + sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
+                        : (
+                            u == 2
+                            ? D_reg[4][j] - 2.0f * D_reg[2][j] - sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
+                            : (
+                                u == 3
+                                ? D_reg[4][j] - 0.5f * D_reg[2][j] + sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
+                                : (u == 4
+                                   ? D_reg[4][j] - 0.5f * D_reg[2][j] - sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
+                                   : D_reg[1][j] - 2.5f * D_reg[3][j] + D_reg[5][j]))));
 
         #pragma unroll
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                DT[((u * 6 + v) * C + dc) * (B * 49) + db * COUNT + dt] =
-                    v == 0
-                        ? DC_reg[u][0] - 2.5f * DC_reg[u][2] + DC_reg[u][4]
-                        : (v == 1
-                            ? DC_reg[u][4] - 2.0f * DC_reg[u][2] + sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
-                            : (v == 2
-                                ? DC_reg[u][4] - 2.0f * DC_reg[u][2]
-                                    - sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
-                                : (v == 3
+                DT[((u * 6 + v) * C + dc) * (B * 49) + db * COUNT + dt] = v == 0
+                    ? DC_reg[u][0] - 2.5f * DC_reg[u][2] + DC_reg[u][4]
+                    : (
+                        v == 1
+                        ? DC_reg[u][4] - 2.0f * DC_reg[u][2] + sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
+                        : (
+                            v == 2
+                            ? DC_reg[u][4] - 2.0f * DC_reg[u][2] - sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
+                            : (
+                                v == 3
+                                ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
+                                    + sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
+                                : (
+                                    v == 4
                                     ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
-                                        + sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
-                                    : (v == 4
-                                        ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
-                                            - sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
-                                        : DC_reg[u][1] - 2.5f * DC_reg[u][3] + DC_reg[u][5]))));
+                                        - sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
+                                    : DC_reg[u][1] - 2.5f * DC_reg[u][3] + DC_reg[u][5]))));
     }
 }
 
@@ -214,12 +221,13 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             const int c = part * 8 + tid / 16;
             const int f = tid % 16;
             copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
+                           &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+            copy_async<16>(
+                &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
                 &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + bp * TP
                     + lane * 4]);
     };
@@ -232,14 +240,15 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                 const int f = tid % 16;
                 if (ahead * TC + co * TC + c < C)
                     copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                        &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
+                                   &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
             }
 
         if (bp * TP + lane * 4 + 3 < B * 49)
             #pragma unroll
             for (int part = 0; part < 4; ++part)
                 if (ahead * TC + co * TC + part * 4 + wf * 2 + wp < C)
-                    copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                    copy_async<16>(
+                        &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
                         &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49)
                             + bp * TP + lane * 4]);
     };
@@ -277,13 +286,13 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         for (int cf = 0; cf < 2; ++cf)
             if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + 3 < F)
                 load_vector<float4>(KT_shared_reg[ci % 2][cf],
-                    &KT_shared[slot][ci][wf * 32 + cf * 16 + (lane / 8) * 4]);
+                                    &KT_shared[slot][ci][wf * 32 + cf * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
             if (bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4 + 3 < B * 49)
                 load_vector<float4>(DT_shared_reg[ci % 2][cp],
-                    &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
+                                    &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
     };
 
     if (full)
@@ -361,10 +370,9 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             for (int cf = 0; cf < 2; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 4; ++vf)
-                    store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4
-                        + vf)
-                        * (B * 49)
-                        + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49)
+                           + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                         M_reg[cf][vf][cp]);
     } else {
         #pragma unroll
@@ -375,10 +383,11 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                     #pragma unroll
                     for (int vf = 0; vf < 4; ++vf)
                         if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
-                            store_vector<float4>(&M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16
-                                + (lane / 8) * 4 + vf)
-                                * (B * 49)
-                                + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &M[
+                                    ((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf)
+                                        * (B * 49)
+                                    + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
     }
 }
@@ -409,30 +418,32 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
         for (int i = 0; i < 4; ++i)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                SC_reg[i][v] =
-                    i == 0
-                        ? S_reg[0][v] + S_reg[1][v] + S_reg[2][v] + S_reg[3][v] + S_reg[4][v]
-                        : (i == 1
-                            ? sqrtf(0.5f) * (S_reg[1][v] - S_reg[2][v]) + sqrtf(2.0f) * (S_reg[3][v] - S_reg[4][v])
-                            : (i == 2
-                                ? 0.5f * (S_reg[1][v] + S_reg[2][v]) + 2.0f * (S_reg[3][v] + S_reg[4][v])
-                                : sqrtf(0.125f) * (S_reg[1][v] - S_reg[2][v])
-                                    + sqrtf(8.0f) * (S_reg[3][v] - S_reg[4][v]) + S_reg[5][v]));
+                SC_reg[i][v] = i == 0
+                    ? S_reg[0][v] + S_reg[1][v] + S_reg[2][v] + S_reg[3][v] + S_reg[4][v]
+                    : (
+                        i == 1
+                        ? sqrtf(0.5f) * (S_reg[1][v] - S_reg[2][v]) + sqrtf(2.0f) * (S_reg[3][v] - S_reg[4][v])
+                        : (
+                            i == 2
+                            ? 0.5f * (S_reg[1][v] + S_reg[2][v]) + 2.0f * (S_reg[3][v] + S_reg[4][v])
+                            : sqrtf(0.125f) * (S_reg[1][v] - S_reg[2][v]) + sqrtf(8.0f) * (S_reg[3][v] - S_reg[4][v])
+                                + S_reg[5][v]));
 
         float ST_reg[4][4];
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                ST_reg[i][j] =
-                    j == 0
-                        ? SC_reg[i][0] + SC_reg[i][1] + SC_reg[i][2] + SC_reg[i][3] + SC_reg[i][4]
-                        : (j == 1
-                            ? sqrtf(0.5f) * (SC_reg[i][1] - SC_reg[i][2]) + sqrtf(2.0f) * (SC_reg[i][3] - SC_reg[i][4])
-                            : (j == 2
-                                ? 0.5f * (SC_reg[i][1] + SC_reg[i][2]) + 2.0f * (SC_reg[i][3] + SC_reg[i][4])
-                                : sqrtf(0.125f) * (SC_reg[i][1] - SC_reg[i][2])
-                                    + sqrtf(8.0f) * (SC_reg[i][3] - SC_reg[i][4]) + SC_reg[i][5]));
+                ST_reg[i][j] = j == 0
+                    ? SC_reg[i][0] + SC_reg[i][1] + SC_reg[i][2] + SC_reg[i][3] + SC_reg[i][4]
+                    : (
+                        j == 1
+                        ? sqrtf(0.5f) * (SC_reg[i][1] - SC_reg[i][2]) + sqrtf(2.0f) * (SC_reg[i][3] - SC_reg[i][4])
+                        : (
+                            j == 2
+                            ? 0.5f * (SC_reg[i][1] + SC_reg[i][2]) + 2.0f * (SC_reg[i][3] + SC_reg[i][4])
+                            : sqrtf(0.125f) * (SC_reg[i][1] - SC_reg[i][2])
+                                + sqrtf(8.0f) * (SC_reg[i][3] - SC_reg[i][4]) + SC_reg[i][5]));
 
         #pragma unroll
         for (int iy = 0; iy < 4; ++iy) {
@@ -441,10 +452,9 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
             for (int ix = 0; ix < 4; ++ix)
                 Y_reg[ix] = ST_reg[iy][ix];
 
-            store_vector<float4>(&Y[(((yb * 2 + (yb * 30 + yt) / 49) * F + Y_f) * 28 + ((yb * 30 + yt) % 49 / 7) * 4
-                + iy)
-                * 28
-                + ((yb * 2 + yt) % 7) * 4],
+            store_vector<float4>(
+                &Y[(((yb * 2 + (yb * 30 + yt) / 49) * F + Y_f) * 28 + ((yb * 30 + yt) % 49 / 7) * 4 + iy) * 28
+                   + ((yb * 2 + yt) % 7) * 4],
                 Y_reg);
         }
     }

@@ -360,7 +360,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                            describe_128<1024, 0>(&Gs[slot][0][fk * KI][0]));
+                                                   describe_128<1024, 0>(&Gs[slot][0][fk * KI][0]));
                 }
 
                 #pragma unroll
@@ -368,7 +368,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                            describe_128<1024, 0>(&Us[slot][0][fk * KI][0]));
+                                                   describe_128<1024, 0>(&Us[slot][0][fk * KI][0]));
 
                 complete_earlier_wgmma();
 
@@ -399,10 +399,10 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     for (int tj_high = 0; tj_high < 8; ++tj_high)
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
-                                __float2bfloat16(__fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
-                                    1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
-                                    * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
+                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(
+                                __fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
+                                           1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
+                                * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
             if (lane == 0) {
                 wait_stores_read();  // Cs has been read
@@ -417,8 +417,9 @@ swiglu(const __grid_constant__ TensorMap A_map,
                 for (int fj = 0; fj < 4; ++fj) {
                     // rename(i64, of=Cf) -> s64
                     // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                    stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
+                    stmatrix_c_warpgroup_bf16(
+                        &Cs[w][wi * 64 + (lane / 32) * 16
+                               + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                         &Cf[wi][fj * 8]);
                 }
             }

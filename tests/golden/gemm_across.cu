@@ -83,7 +83,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         #pragma unroll
         for (int part = 0; part < 2; ++part)
             copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                           &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
@@ -94,7 +94,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = tid % 8;
                 if (bi * TM + i < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                        &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
+                                  &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
             }
 
         if (bj * TN + wj * 128 + lane * 4 + 3 < N)
@@ -102,7 +102,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 2; ++part)
                 if (ahead * TK + ko * TK + part * 4 + wi < K)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                                   &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     if (K >= 8 && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
@@ -218,8 +218,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                        + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
+                           + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
@@ -242,8 +243,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
-                                + wj * 128 + cj * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                                   + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }
 }

@@ -87,7 +87,7 @@ gemm_bias_gelu(const float* __restrict__ A,
         #pragma unroll
         for (int part = 0; part < 2; ++part)
             copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                           &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
@@ -98,7 +98,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                 const int k = tid % 8;
                 if (bi * TM + i < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                        &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
+                                  &A[(bi * TM + i) * K + ahead * TK + ko * TK + k]);
             }
 
         if (bj * TN + wj * 128 + lane * 4 + 3 < N)
@@ -106,7 +106,7 @@ gemm_bias_gelu(const float* __restrict__ A,
             for (int part = 0; part < 2; ++part)
                 if (ahead * TK + ko * TK + part * 4 + wi < K)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                                   &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     if (K >= 8 && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
@@ -235,9 +235,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi) {
-                        const float u =
-                            P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
-                                + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
+                        const float u = P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
+                            + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                     }
             }
@@ -248,8 +247,9 @@ gemm_bias_gelu(const float* __restrict__ A,
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                        + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
+                           + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
@@ -275,9 +275,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi)
                             if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
-                                const float u =
-                                    P_reg[ci][vi][cj][vj * 2]
-                                        + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
+                                const float u = P_reg[ci][vi][cj][vj * 2]
+                                    + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
                                 C_reg[ci][vi][cj][vj * 2] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }
 
@@ -287,9 +286,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi)
                             if (bi * TM + wi * 32 + (lane / 8) * 4 + 19 < ci * 16 + M + vi) {
-                                const float u =
-                                    P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
-                                        + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
+                                const float u = P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
+                                    + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                                 C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }
             }
@@ -302,8 +300,9 @@ gemm_bias_gelu(const float* __restrict__ A,
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
-                                + wj * 128 + cj * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                                   + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }
 }

@@ -121,14 +121,15 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
-        &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                   &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
 
     const auto load_B_global_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part)
-            copy_async<16>(&B_global_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+            copy_async<16>(
+                &B_global_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
                 &B_global[(ahead * TK + ko * TK + part * 4 + wi) * (((N + TN - 1) / TN) * TN) + bj * TN + wj * 128
-                    + lane * 4]);
+                          + lane * 4]);
     };
 
     load_B_global_shared(0, 0);
@@ -144,7 +145,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_global_shared_reg[ki % 2][ci],
-                &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+                                &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
     };
 
     load_A_global_shared_reg(0, 0);
@@ -154,7 +155,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_global_shared_reg[ki % 2][cj],
-                &B_global_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+                                &B_global_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
     load_B_global_shared_reg(0, 0);
@@ -185,7 +186,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     // peel(ko)
     for (int ko = 0; ko < ((K + 31) / 32) * 4 - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-            &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                       &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
         load_B_global_shared(ko, 1);
         end_copies();
 
@@ -221,8 +222,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                        + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
+                           + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
@@ -233,8 +235,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
-                                + wj * 128 + cj * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                                   + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }
 }

@@ -77,14 +77,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         #pragma unroll
         for (int part = 0; part < 16; ++part)
             copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                          &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
             copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
-                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
+                           &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
         }
     };
 
@@ -94,7 +94,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 16; ++part)
                 if (bi * TM + part * 8 + wi * 4 + wj < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                        &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                                  &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         if (bj * TN + (tid % 64) * 4 + 3 < N)
             #pragma unroll
@@ -103,7 +103,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int j = tid % 64;
                 if (ahead * TK + ko * TK + k < K)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
-                        &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
+                                   &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
             }
     };
 
@@ -138,7 +138,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
                     load_vector<float4>(A_shared_reg[ki % 2][ci],
-                        &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                                        &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
             };
 
             load_A_shared_reg(0);
@@ -148,7 +148,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 #pragma unroll
                 for (int cj = 0; cj < 2; ++cj)
                     load_vector<float4>(B_shared_reg[ki % 2][cj],
-                        &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                                        &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
             };
 
             load_B_shared_reg(0);
@@ -188,7 +188,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 for (int ci = 0; ci < 4; ++ci)
                     if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
                         load_vector<float4>(A_shared_reg[ki % 2][ci],
-                            &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                                            &A_shared[ko % STAGES][ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
             };
 
             load_A_shared_reg_partial(0);
@@ -199,7 +199,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 for (int cj = 0; cj < 2; ++cj)
                     if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
                         load_vector<float4>(B_shared_reg[ki % 2][cj],
-                            &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                                            &B_shared[ko % STAGES][ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
             };
 
             load_B_shared_reg_partial(0);
@@ -245,8 +245,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
-                            + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
+                        store_vector<float4>(
+                            &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN + wj * 64
+                               + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
                 };
 
@@ -263,9 +264,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
                             if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                                store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
-                                    * N
-                                    + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                store_vector<float4>(
+                                    &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN
+                                       + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 

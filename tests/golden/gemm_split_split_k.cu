@@ -81,12 +81,13 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
             copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
+                          &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
         }
 
         #pragma unroll
         for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-            copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+            copy_async<16>(
+                &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
                 &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
@@ -98,14 +99,15 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                 const int k = tid % 8;
                 if (bi * TM + i < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                        &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
+                                  &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
             }
 
         if (bj * TN + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
                 if (kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi < K)
-                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                    copy_async<16>(
+                        &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
                         &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
@@ -228,8 +230,9 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
-                        + bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                              + cj * 32 + (lane % 8) * 4],
                         part_reg[ci][vi][cj]);
     } else {
         #pragma unroll
@@ -252,8 +255,9 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N
-                                + bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &part[(kp * M + bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
+                                      + wj * 128 + cj * 32 + (lane % 8) * 4],
                                 part_reg[ci][vi][cj]);
     }
 }

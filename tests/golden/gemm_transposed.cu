@@ -125,13 +125,13 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                        &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                                   &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
             } else {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part)
                     if (ahead * TK + ko * TK + part * 4 + wi < K)
                         copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                            &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                                       &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
             }
         }
     };
@@ -150,7 +150,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_global_shared_reg[ki % 2][ci],
-                &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+                                &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -162,7 +162,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         for (int ci = 0; ci < 2; ++ci)
             if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
                 load_vector<float4>(A_global_shared_reg[ki % 2][ci],
-                    &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+                                    &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -201,7 +201,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
         if (bi * TM + lane * 4 + 3 < M && ko * TK + wi * 2 + wj + 8 < K)
             copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                &A_global[(ko * TK + wi * 2 + wj + 8) * M + bi * TM + lane * 4]);
+                           &A_global[(ko * TK + wi * 2 + wj + 8) * M + bi * TM + lane * 4]);
 
         load_B_shared(ko, 1);
         end_copies();
@@ -247,8 +247,9 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                        + cj * 32 + (lane % 8) * 4],
+                    store_vector<float4>(
+                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
+                           + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
@@ -271,8 +272,9 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN
-                                + wj * 128 + cj * 32 + (lane % 8) * 4],
+                            store_vector<float4>(
+                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
+                                   + cj * 32 + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }
 }

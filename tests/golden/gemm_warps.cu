@@ -171,8 +171,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N
-                            + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
+                        store_vector<float4>(
+                            &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN + wj * 64
+                               + cj * 32 + (lane % 8) * 4],
                             C_reg[ci][vi * 2 + slot][cj]);
                 };
 
@@ -189,9 +190,9 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
                             if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                                store_vector<float4>(&C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot)
-                                    * N
-                                    + bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                store_vector<float4>(
+                                    &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN
+                                       + wj * 64 + cj * 32 + (lane % 8) * 4],
                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 

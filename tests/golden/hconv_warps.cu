@@ -128,9 +128,10 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
 
                 #pragma unroll
                 for (int n = 0; n < 2; ++n)
-                    copy_async_or_zero<16>(&Xs[slot2][n][axis1][axis2][(c * 8) ^ ((axis2 & 7) << 3)],
+                    copy_async_or_zero<16>(
+                        &Xs[slot2][n][axis1][axis2][(c * 8) ^ ((axis2 & 7) << 3)],
                         &X[(((bn * TN + n) * H + by * TY + axis1 + slot - 1) * W + bx * TX + axis2 + slot2 - 1) * C
-                            + co * TC + c * 8],
+                           + co * TC + c * 8],
                         bn * TN + n < B && by * TY + axis1 + slot >= 1 && by * TY + axis1 + slot < H + 1
                             && bx * TX + axis2 + slot2 >= 1 && bx * TX + axis2 + slot2 < W + 1
                             && co * TC + c * 8 + 7 < C);
@@ -141,8 +142,8 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                 const int f = part * 16 + tid / 8;
                 const int c = tid % 8;
                 copy_async_or_zero<16>(&Ks[slot2][f][(c * 8) ^ ((f & 7) << 3)],
-                    &K[(((bf * TF + f) * 3 + slot) * 3 + slot2) * C + co * TC + c * 8],
-                    bf * TF + f < F && co * TC + c * 8 + 7 < C);
+                                       &K[(((bf * TF + f) * 3 + slot) * 3 + slot2) * C + co * TC + c * 8],
+                                       bf * TF + f < F && co * TC + c * 8 + 7 < C);
             }
         };
 
@@ -172,17 +173,19 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     __align__(4) __half Xf[4][8];
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
-                        ldmatrix_a_f16(Xf[fi],
-                            &Xs[q % STAGES][wi][fi * 2
-                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                        ldmatrix_a_f16(
+                            Xf[fi],
+                            &Xs[q % STAGES][wi][
+                                fi * 2 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     // cache_register(Ks, at=fk) -> Kf
                     __align__(4) __half Kf[2][2][4];
                     #pragma unroll
                     for (int fj = 0; fj < 2; ++fj)
-                        ldmatrix_b_f16(Kf[fj][0],
+                        ldmatrix_b_f16(
+                            Kf[fj][0],
                             &Ks[q % STAGES][wj * WF + fj * 16 + (lane / 16) * 8
-                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
+                                            + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
@@ -198,16 +201,18 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     __align__(4) __half Xf[4][8];
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)
-                        ldmatrix_a_f16(Xf[fi],
-                            &Xs[q % STAGES][wi][fi * 2
-                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                        ldmatrix_a_f16(
+                            Xf[fi],
+                            &Xs[q % STAGES][wi][
+                                fi * 2 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     __align__(4) __half Kf[2][2][4];
                     #pragma unroll
                     for (int fj = 0; fj < 2; ++fj)
-                        ldmatrix_b_f16(Kf[fj][0],
+                        ldmatrix_b_f16(
+                            Kf[fj][0],
                             &Ks[q % STAGES][wj * WF + fj * 16 + (lane / 16) * 8
-                                + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
+                                            + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
 
                     if (bn * TN + wi < B)
                         #pragma unroll
@@ -252,11 +257,10 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                             __align__(4) __half Y_vec[2];
                             Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                             Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W
-                                + bx * TX + lane / 4)
-                                * F
-                                + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                                *reinterpret_cast<const unsigned int*>(Y_vec);
+                            *reinterpret_cast<unsigned int*>(&Y[
+                                (((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F
+                                + bf * TF + wj * WF + fj * 16 + nj * 8
+                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                         }
         } else {
             #pragma unroll
@@ -272,13 +276,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                                     __align__(4) __half Y_vec[2];
                                     Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                                     Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2
-                                        + i16_high)
-                                        * W
-                                        + bx * TX + lane / 4)
-                                        * F
-                                        + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                                        *reinterpret_cast<const unsigned int*>(Y_vec);
+                                    *reinterpret_cast<unsigned int*>(&Y[
+                                        (((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4)
+                                            * F
+                                        + bf * TF + wj * WF + fj * 16 + nj * 8
+                                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                                 }
         }
     }

@@ -266,7 +266,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n64k16_f16(Pf, describe_128<1024, 0>(&Xs[slot][wi][0][0][fk * 16]), describe_128<1024,
-                            0>(&Ks[slot][0][0][0][fk * 16]));
+                                            0>(&Ks[slot][0][0][0][fk * 16]));
                 }
 
                 complete_earlier_wgmma();
@@ -299,8 +299,9 @@ hconv(const __grid_constant__ TensorMap X_map,
         for (int ff = 0; ff < 4; ++ff) {
             // rename(i64, of=Yf) -> s64
             // tensorize(s64, s16, by=stmatrix_c_warpgroup_{IN})
-            stmatrix_c_warpgroup_f16(&Ys[wi][(lane / 32) * 2
-                + lane % 16 / 8][lane % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
+            stmatrix_c_warpgroup_f16(
+                &Ys[wi][(lane / 32) * 2
+                        + lane % 16 / 8][lane % 8][(ff * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                 &Yf[ff * 8]);
         }
 
@@ -325,7 +326,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                     expect_bytes(&filled[slot], 24576);
                     // bulk(Xs)
                     copy_box_4d(Xs[slot], X_map, &filled[slot], co * TC, bx * TX + q % 3 - 1, by * TY + q / 3 - 1,
-                        bn * TN);
+                                bn * TN);
 
                     // bulk(Ks)
                     copy_box_4d(Ks[slot], K_map, &filled[slot], co * TC, q % 3, q / 3, bf * TF);

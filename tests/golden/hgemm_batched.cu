@@ -287,7 +287,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][0][wi * 64][fk * KI]),
-                            describe_128<1024, 8192>(&Bs[slot][0][0][fk * KI][0]));
+                                                    describe_128<1024, 8192>(&Bs[slot][0][0][fk * KI][0]));
                 }
 
                 complete_earlier_wgmma();
@@ -331,8 +331,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                     for (int fj = 0; fj < 4; ++fj) {
                         // rename(i64, of=Cf) -> s64
                         // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
+                        stmatrix_c_warpgroup_bf16(
+                            &Cs[w][wi * 64 + (lane / 32) * 16
+                                   + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                             &Cf[wi][hj * 32 + fj * 8]);
                     }
                 }
@@ -345,9 +346,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN
-                                + hj * 64 + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[
+                                ((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64
+                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -355,9 +356,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
                             if (bi * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N
-                                    + bj * TN + hj * 64 + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[
+                                    ((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64
+                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }
@@ -391,7 +392,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int p = 0; p < 2; ++p) {
                             // bulk(Bs)
                             copy_box_3d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 64, ko * TK,
-                                pq * (2 * GZ) + turn * 2 + bz);
+                                        pq * (2 * GZ) + turn * 2 + bz);
                         }
 
                         next_slot<6>(slot, phase);

@@ -293,7 +293,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
                     wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                        describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
+                                                describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
@@ -322,8 +322,9 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 for (int fj = 0; fj < 4; ++fj) {
                     // rename(i64, of=Cf) -> s64
                     // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                    stmatrix_c_warpgroup_bf16(&Cs[wi * 64 + (lane / 32) * 16
-                        + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
+                    stmatrix_c_warpgroup_bf16(
+                        &Cs[wi * 64 + (lane / 32) * 16
+                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                         &Cf[hj * 32 + fj * 8]);
                 }
 
@@ -335,9 +336,9 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
-                                + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[
+                                (bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -345,9 +346,9 @@ hgemm(__nv_bfloat16* __restrict__ C,
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
                             if (bi * (2 * TM) + ci * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
-                                    + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[
+                                    (bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }
@@ -376,7 +377,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         // bulk(Bs)
                         // multicast(Bs, ci)
                         multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3, bj * TN + ci * TM + p * 64,
-                            ko * TK);
+                                         ko * TK);
                     }
 
                     next_slot<4>(slot, phase);

@@ -124,15 +124,15 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
             copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 4) ^ ((i & 7) << 2)],
-                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 4],
-                bi * TM + i < M && ahead * TK + ko * TK + k * 4 + 3 < K);
+                                   &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 4],
+                                   bi * TM + i < M && ahead * TK + ko * TK + k * 4 + 3 < K);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
             copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][part * 8 + wi * 2 + wj][lane * 4],
-                &B[(ahead * TK + ko * TK + part * 8 + wi * 2 + wj) * N + bj * TN + lane * 4],
-                ahead * TK + ko * TK + part * 8 + wi * 2 + wj < K && bj * TN + lane * 4 + 3 < N);
+                                   &B[(ahead * TK + ko * TK + part * 8 + wi * 2 + wj) * N + bj * TN + lane * 4],
+                                   ahead * TK + ko * TK + part * 8 + wi * 2 + wj < K && bj * TN + lane * 4 + 3 < N);
     };
 
     // tile(k, TK) -> ko, ki
@@ -155,8 +155,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
-            ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
+                            &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+            ldmatrix_a_tf32(
+                Af[fk % 2][fi * 2 + 1],
                 &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
@@ -233,8 +234,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN
-                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(
+                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
+                               + nj * 8 + (lane % 4) * 2],
                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -243,8 +245,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                        store_vector<float2>(
+                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN
+                               + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -258,8 +261,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                store_vector<float2>(
+                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
+                                       + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -270,8 +274,9 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
-                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                                store_vector<float2>(
+                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN
+                                       + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

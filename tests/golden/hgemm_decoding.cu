@@ -230,7 +230,7 @@ hgemm_part(float* __restrict__ part,
             #pragma unroll
             for (int fk = 0; fk < 4; ++fk)
                 wgmma_m64n128k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]), describe_128<1024,
-                    8192>(&Bs[slot][0][fk * KI][0]));
+                                            8192>(&Bs[slot][0][fk * KI][0]));
 
             complete_earlier_wgmma();
 
@@ -251,10 +251,9 @@ hgemm_part(float* __restrict__ part,
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
                 for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
-                    store_vector<float2>(&part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
-                        + (lane / 4) % 8)
-                        * N
-                        + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
+                    store_vector<float2>(
+                        &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
+                              + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
                         &Pf[Pf_tj_high * 4 + i64_high * 2]);
         } else {
             #pragma unroll
@@ -263,10 +262,10 @@ hgemm_part(float* __restrict__ part,
                     #pragma unroll
                     for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
                         if (bj * TN + Pf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
-                            store_vector<float2>(&part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
-                                + (lane / 4) % 8)
-                                * N
-                                + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
+                            store_vector<float2>(
+                                &part[
+                                    (kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
+                                    + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
                                 &Pf[Pf_tj_high * 4 + i64_high * 2]);
         }
     } else {

@@ -51,9 +51,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            __float2bfloat16((
+                                ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                 ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
-                                    + kk_high * 8 + (lane % 4) * 2 + kk_low])
+                                                     + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                 : 0.0f));
 
             // cache_register(B, at=ko) -> Bf
@@ -63,9 +64,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 #pragma unroll
                 for (int kk_low = 0; kk_low < 2; ++kk_low)
                     Bf[kk_high * 2 + kk_low] =
-                        __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                        __float2bfloat16((
+                            ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                             ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
-                                + wj * 8 + lane / 4])
+                                                 + wj * 8 + lane / 4])
                             : 0.0f));
 
             mma_m16n8k16_bf16(Pf, Af, Bf);
@@ -85,8 +87,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             C_vec[0] = Cf[i16_high * 2];
             C_vec[1] = Cf[i16_high * 2 + 1];
             *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
-                + (lane % 4) * 2]) =
-                *reinterpret_cast<const unsigned int*>(C_vec);
+                                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
         }
     } else {
         for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
@@ -99,9 +100,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         #pragma unroll
                         for (int kk_low = 0; kk_low < 2; ++kk_low)
                             Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                                __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                __float2bfloat16((
+                                    ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                     ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
-                                        + kk_high * 8 + (lane % 4) * 2 + kk_low])
+                                                         + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                     : 0.0f));
 
             __align__(4) __nv_bfloat16 Bf[4];
@@ -111,9 +113,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Bf[kk_high * 2 + kk_low] =
-                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            __float2bfloat16((
+                                ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                 ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
-                                    + wj * 8 + lane / 4])
+                                                     + wj * 8 + lane / 4])
                                 : 0.0f));
 
             mma_m16n8k16_bf16(Pf, Af, Bf);
@@ -133,9 +136,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     __align__(4) __nv_bfloat16 C_vec[2];
                     C_vec[0] = Cf[i16_high * 2];
                     C_vec[1] = Cf[i16_high * 2 + 1];
-                    *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN
-                        + wj * 8 + (lane % 4) * 2]) =
-                        *reinterpret_cast<const unsigned int*>(C_vec);
+                    *reinterpret_cast<unsigned int*>(&C[
+                        (bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
+                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                 }
     }
 }

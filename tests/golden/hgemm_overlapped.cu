@@ -134,8 +134,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
             copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 8) ^ ((i & 7) << 3)],
-                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
-                bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
+                                   &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
+                                   bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
         }
 
         #pragma unroll
@@ -143,8 +143,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             const int k = part * 16 + tid / 16;
             const int j = tid % 16;
             copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][k][(j * 8) ^ ((k & 7) << 3)],
-                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
-                ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
+                                   &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
+                                   ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
         }
     };
 
@@ -168,8 +168,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_bf16(Af[fk % 2][fi * 2],
-                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
-            ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
+                            &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+            ldmatrix_a_bf16(
+                Af[fk % 2][fi * 2 + 1],
                 &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
         }
     };
@@ -182,7 +183,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const auto load_Bf = [&](int slot, int fk) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
+            ldmatrix_b_trans_bf16(
+                Bf[fk % 2][fj][0],
                 &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
     };
 
@@ -270,9 +272,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
-                            + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                            *reinterpret_cast<const unsigned int*>(C_vec);
+                        *reinterpret_cast<unsigned int*>(&C[
+                            (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
+                            + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
 
             #pragma unroll
@@ -284,10 +286,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec2[2];
                         C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                         C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16)
-                            * N
-                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
-                            *reinterpret_cast<const unsigned int*>(C_vec2);
+                        *reinterpret_cast<unsigned int*>(&C[
+                            (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN
+                            + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                     }
         }
     } else {
@@ -304,11 +305,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
-                                    + lane / 4)
-                                    * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                                    *reinterpret_cast<const unsigned int*>(C_vec);
+                                *reinterpret_cast<unsigned int*>(&C[
+                                    (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
+                                    + fj * 16 + nj * 8
+                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
 
             #pragma unroll
@@ -322,11 +322,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec2[2];
                                 C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                                 C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
-                                    + lane / 4 + 16)
-                                    * N
-                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) =
-                                    *reinterpret_cast<const unsigned int*>(C_vec2);
+                                *reinterpret_cast<unsigned int*>(&C[
+                                    (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN
+                                    + (lane % 4) * 2 - fj * 16 - nj * 8
+                                    + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                             }
         }
     }

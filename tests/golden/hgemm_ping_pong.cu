@@ -347,7 +347,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                            describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
+                                                    describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
                 }
 
                 complete_earlier_wgmma();
@@ -397,8 +397,9 @@ hgemm(const __grid_constant__ TensorMap A_map,
                     for (int fj = 0; fj < 4; ++fj) {
                         // rename(i64, of=Cf) -> s64
                         // tensorize(s64, s16, by=stmatrix_c_warpgroup_{OUT})
-                        stmatrix_c_warpgroup_bf16(&Cs[w][wi * 64 + (lane / 32) * 16
-                            + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
+                        stmatrix_c_warpgroup_bf16(
+                            &Cs[w][wi * 64 + (lane / 32) * 16
+                                   + lane % 16][(fj * 16 + ((lane / 16) % 2) * 8) ^ ((lane & 7) << 3)],
                             &Cf[wi][hj * 32 + fj * 8]);
                     }
                 }
@@ -445,7 +446,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                         for (int p = 0; p < 2; ++p) {
                             // bulk(Bs)
                             copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * (2 * TN) + turn * 128 + p * 64,
-                                ko * TK);
+                                        ko * TK);
                         }
 
                         next_slot<6>(slot, phase);

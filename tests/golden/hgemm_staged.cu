@@ -145,8 +145,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             const int i = part * 32 + tid / 8;
             const int k = tid % 8;
             copy_async_or_zero<16>(&As[(ahead + ko) % STAGES][i][(k * 8) ^ ((i & 7) << 3)],
-                &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
-                bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
+                                   &A[(bi * TM + i) * K + ahead * TK + ko * TK + k * 8],
+                                   bi * TM + i < M && ahead * TK + ko * TK + k * 8 + 7 < K);
         }
 
         #pragma unroll
@@ -154,8 +154,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             const int k = part * 16 + tid / 16;
             const int j = tid % 16;
             copy_async_or_zero<16>(&Bs[(ahead + ko) % STAGES][k][(j * 8) ^ ((k & 7) << 3)],
-                &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
-                ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
+                                   &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 8],
+                                   ahead * TK + ko * TK + k < K && bj * TN + j * 8 + 7 < N);
         }
     };
 
@@ -179,8 +179,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_bf16(Af[fk % 2][fi * 2],
-                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
-            ldmatrix_a_bf16(Af[fk % 2][fi * 2 + 1],
+                            &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+            ldmatrix_a_bf16(
+                Af[fk % 2][fi * 2 + 1],
                 &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
         }
     };
@@ -193,7 +194,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const auto load_Bf = [&](int slot, int fk) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
+            ldmatrix_b_trans_bf16(
+                Bf[fk % 2][fj][0],
                 &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
     };
 
@@ -271,14 +273,15 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     for (int fi = 0; fi < 2; ++fi) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            stmatrix_c_bf16(&Cs[wi * WM + fi * 32 + lane % 16][wj * WN
-                + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))],
+            stmatrix_c_bf16(
+                &Cs[wi * WM + fi * 32 + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))],
                 Cf[fi * 2][fj][0]);
 
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            stmatrix_c_bf16(&Cs[wi * WM + fi * 32 + lane % 16 + 16][wj * WN
-                + (((lane / 16) * 8 - fj * 16 + 48) ^ ((lane & 7) << 3))],
+            stmatrix_c_bf16(
+                &Cs[wi * WM + fi * 32 + lane % 16 + 16][wj * WN
+                                                        + (((lane / 16) * 8 - fj * 16 + 48) ^ ((lane & 7) << 3))],
                 Cf[fi * 2 + 1][3 - fj][0]);
     }
 

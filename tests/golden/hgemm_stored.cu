@@ -187,7 +187,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
             const int r = part * 32 + tid / 8;
             const int c = tid % 8;
             copy_async<16>(&As[(ahead + ko) % STAGES][r][(c * 4) ^ ((r & 7) << 2)],
-                &R[(bi * TM + r) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + c * 4]);
+                           &R[(bi * TM + r) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + c * 4]);
         }
 
         #pragma unroll
@@ -195,7 +195,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
             const int c = part * 32 + tid / 8;
             const int r = tid % 8;
             copy_async<16>(&Bs[(ahead + ko) % STAGES][c][(r * 4) ^ ((c & 7) << 2)],
-                &S[(bj * TN + c) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + r * 4]);
+                           &S[(bj * TN + c) * (((K + TK - 1) / TK) * TK) + ahead * TK + ko * TK + r * 4]);
         }
     };
 
@@ -219,8 +219,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
             ldmatrix_a_tf32(Af[fk % 2][fi * 2],
-                &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
-            ldmatrix_a_tf32(Af[fk % 2][fi * 2 + 1],
+                            &As[slot][wi * WM + fi * 32 + lane % 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
+            ldmatrix_a_tf32(
+                Af[fk % 2][fi * 2 + 1],
                 &As[slot][wi * WM + fi * 32 + lane % 16 + 16][(fk * KI + (lane / 16) * 4) ^ ((lane & 7) << 2)]);
         }
     };
@@ -233,9 +234,10 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
     const auto load_Bf = [&](int slot, int fk) {
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
-            ldmatrix_b_tf32(Bf[fk % 2][fj][0],
+            ldmatrix_b_tf32(
+                Bf[fk % 2][fj][0],
                 &Bs[slot][wj * WN + fj * 16 + (lane / 16) * 8
-                    + lane % 8][(fk * KI + ((lane / 8) % 2) * 4) ^ ((lane & 7) << 2)]);
+                          + lane % 8][(fk * KI + ((lane / 8) % 2) * 4) ^ ((lane & 7) << 2)]);
     };
 
     load_Bf(0, 0);
@@ -293,8 +295,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN
-                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(
+                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
+                               + nj * 8 + (lane % 4) * 2],
                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -303,8 +306,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                        store_vector<float2>(
+                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN
+                               + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -318,8 +322,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                store_vector<float2>(
+                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
+                                       + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -330,8 +335,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
-                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                                store_vector<float2>(
+                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN
+                                       + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

@@ -88,20 +88,18 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 16 + tid / 8;
             const int k = tid % 8;
-            *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) =
-                bi * TM + i < M && ko * TK + k * 8 + 7 < K
-                    ? *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * K + ko * TK + k * 8])
-                    : uint4{};
+            *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) = bi * TM + i < M && ko * TK + k * 8 + 7 < K
+                ? *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * K + ko * TK + k * 8])
+                : uint4{};
         }
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 8 + tid / 16;
             const int j = tid % 16;
-            *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) =
-                ko * TK + k < K && bj * TN + j * 8 + 7 < N
-                    ? *reinterpret_cast<const uint4*>(&B[(ko * TK + k) * N + bj * TN + j * 8])
-                    : uint4{};
+            *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) = ko * TK + k < K && bj * TN + j * 8 + 7 < N
+                ? *reinterpret_cast<const uint4*>(&B[(ko * TK + k) * N + bj * TN + j * 8])
+                : uint4{};
         }
 
         __syncthreads();  // As and Bs are complete: written above, read below
@@ -115,14 +113,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
                 ldmatrix_a_bf16(Af[fi],
-                    &As[wi * WM + fi * 16 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                                &As[wi * WM + fi * 16 + lane % 16][(fk * KI + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
             // cache_register(Bs, at=fk) -> Bf
             __align__(4) __nv_bfloat16 Bf[4][2][4];
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
-                ldmatrix_b_trans_bf16(Bf[fj][0],
-                    &Bs[fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+                ldmatrix_b_trans_bf16(
+                    Bf[fj][0], &Bs[fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
 
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
@@ -162,9 +160,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
-                            + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                            *reinterpret_cast<const unsigned int*>(C_vec);
+                        *reinterpret_cast<unsigned int*>(&C[
+                            (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
+                            + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
     } else {
         #pragma unroll
@@ -180,11 +178,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8
-                                    + lane / 4)
-                                    * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) =
-                                    *reinterpret_cast<const unsigned int*>(C_vec);
+                                *reinterpret_cast<unsigned int*>(&C[
+                                    (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
+                                    + fj * 16 + nj * 8
+                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
     }
 }

@@ -140,7 +140,7 @@ matching_dot_best(const float* __restrict__ A,
                 const int d = part * 4 + tid / 64;
                 const int j = tid % 64;
                 copy_async<16>(&B_global_shared[(ahead + ko) % STAGES][d][j * 4],
-                    &B_global[(ahead * TK + ko * TK + d) * M + bj * TN + j * 4]);
+                               &B_global[(ahead * TK + ko * TK + d) * M + bj * TN + j * 4]);
             }
         };
 
@@ -167,14 +167,14 @@ matching_dot_best(const float* __restrict__ A,
             #pragma unroll
             for (int ci = 0; ci < 2; ++ci)
                 load_vector<float4>(A_shared_reg[(ahead + ki) % 2][ci],
-                    &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
+                                    &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
         };
 
         const auto load_B_global_shared_reg = [&](int slot, int ki) {
             #pragma unroll
             for (int cj = 0; cj < 4; ++cj)
                 load_vector<float4>(B_global_shared_reg[ki % 2][cj],
-                    &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
+                                    &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
         };
 
         const auto load_A_shared_reg_partial = [&](int ki, int ahead) {
@@ -182,7 +182,7 @@ matching_dot_best(const float* __restrict__ A,
             for (int ci = 0; ci < 2; ++ci)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + 3 < N)
                     load_vector<float4>(A_shared_reg[(ahead + ki) % 2][ci],
-                        &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
+                                        &A_shared[ahead + ki][wi * 64 + ci * 32 + (lane / 4) * 4]);
         };
 
         const auto load_B_global_shared_reg_partial = [&](int slot, int ki) {
@@ -190,7 +190,7 @@ matching_dot_best(const float* __restrict__ A,
             for (int cj = 0; cj < 4; ++cj)
                 if (bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + 3 < M)
                     load_vector<float4>(B_global_shared_reg[ki % 2][cj],
-                        &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
+                                        &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
         };
 
         if (full) {
@@ -272,9 +272,8 @@ matching_dot_best(const float* __restrict__ A,
                     for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
-                            const float candidate =
-                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
-                                    - 2.0f * dot_reg[cj][vj * 2][ci][vi];
+                            const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                                - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                             if (candidate < best_best_reg[ci][vi]) {
                                 best_best_reg[ci][vi] = candidate;
                                 best_reg[ci][vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
@@ -285,9 +284,8 @@ matching_dot_best(const float* __restrict__ A,
                     for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
-                            const float candidate =
-                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
-                                    - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
+                            const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
+                                - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
                             if (candidate < best_best_reg[1 - ci][3 - vi]) {
                                 best_best_reg[1 - ci][3 - vi] = candidate;
                                 best_reg[1 - ci][3 - vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1;
@@ -305,9 +303,8 @@ matching_dot_best(const float* __restrict__ A,
                             #pragma unroll
                             for (int vi = 0; vi < 4; ++vi)
                                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
-                                    const float candidate =
-                                        norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
-                                            - 2.0f * dot_reg[cj][vj * 2][ci][vi];
+                                    const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                                        - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                                     if (candidate < best_best_reg[ci][vi]) {
                                         best_best_reg[ci][vi] = candidate;
                                         best_reg[ci][vi] = bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2;
@@ -322,7 +319,7 @@ matching_dot_best(const float* __restrict__ A,
                                 if (bi * TM + wi * 64 + (lane / 4) * 4 + 35 < ci * 32 + N + vi) {
                                     const float candidate =
                                         norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
-                                            - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
+                                        - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
                                     if (candidate < best_best_reg[1 - ci][3 - vi]) {
                                         best_best_reg[1 - ci][3 - vi] = candidate;
                                         best_reg[1 - ci][3 - vi] =

@@ -312,7 +312,7 @@ matching_f16_best(const __half* __restrict__ A,
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
                     wgmma_m64n256k16_f16(Pf, describe_128<1024, 0>(&As[ko][wi * 64][fk * KI]), describe_128<1024,
-                        0>(&Bs[slot][0][fk * KI]));
+                                         0>(&Bs[slot][0][fk * KI]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
@@ -347,9 +347,8 @@ matching_f16_best(const __half* __restrict__ A,
                             #pragma unroll
                             for (int jl = 0; jl < 2; ++jl)
                                 if (bj * TN + jh * 8 + (lane % 4) * 2 + jl < M) {
-                                    const float candidate =
-                                        norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl]
-                                            - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
+                                    const float candidate = norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl]
+                                        - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
                                     if (candidate < best_best_reg[i64_high]) {
                                         best_best_reg[i64_high] = candidate;
                                         best_reg[i64_high] = bj * TN + jh * 8 + (lane % 4) * 2 + jl;

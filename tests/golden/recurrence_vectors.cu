@@ -123,7 +123,7 @@ recurrence(const float* __restrict__ A, const float* __restrict__ X, float* __re
 
         const float run_ahead =
             linear_ahead_of_lane<32>(run_reg, c * 32 + l < (N + 3) / 4 && b * R + w < M ? factor_reg : 1.0f,
-                c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f);
+                                     c * 32 + l < (N + 3) / 4 && b * R + w < M ? total_reg : 0.0f);
 
         float ahead_reg = run_ahead;
 

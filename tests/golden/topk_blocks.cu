@@ -64,8 +64,8 @@ topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at
             for (int v = 0; v < 4; ++v) {
                 const float candidate =
                     (X_reg[c][v] < last_reg || X_reg[c][v] == last_reg && c * 1024 + w * 128 + l * 4 + v > place_reg
-                        ? X_reg[c][v]
-                        : -INFINITY);
+                     ? X_reg[c][v]
+                     : -INFINITY);
                 if (candidate > al_best_reg) {
                     al_best_reg = candidate;
                     al_reg = c * 1024 + w * 128 + l * 4 + v;

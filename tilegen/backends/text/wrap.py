@@ -1,10 +1,15 @@
-"""Long lines are broken where a reader would: behind the assignment, then after the outermost commas, then
-before the outermost operators."""
+"""Long lines are broken where a reader would: behind an assignment, after the outermost commas, or before the operators
+that bind least.
+
+store(&C[(row + vi) * N + bj * TN + wj * 128],            const bool full_tile =
+      registers[ci][vi]);                                     bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
+from typing import NamedTuple
 
 LONGEST = 120
 _ASSIGNMENT = re.compile(r"(.*? [+*]?=) (.*)")
@@ -20,52 +25,102 @@ def wrap_line(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     assignment = _ASSIGNMENT.match(line)
     if assignment:
-        return [*_pieces(assignment[1].strip(), indent), *_pieces(assignment[2], indent + "    ")]
+        left, right, under = assignment[1], assignment[2], indent + "    "
+        below = [left, *_pieces(right, under, under)]
+        beside = _pieces(right, f"{left} ", under)
+        return beside if len(beside) < len(below) and _is_one_term(right) else below
     return _pieces(line.strip(), indent)
 
 
-def _pieces(text: str, indent: str) -> list[str]:
-    """`text` packed into lines, broken behind commas or before operators at the least depth that has one."""
-    if len(indent) + len(text) <= LONGEST:
-        return [indent + text]
-    places = _places(text)
-    if not places:
-        return [indent + text]
-    least = min(depth for _, depth, _ in places)
-    rank = min(rank for _, depth, rank in places if depth == least)
-    cuts = [place for place, depth, r in places if depth == least and r == rank]
-    parts = [text[a:b].rstrip() for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    lines = [parts[0]]
+def _is_one_term(text: str) -> bool:
+    return all(place.depth for place in _places(text))
+
+
+def _pieces(text: str, lead: str, margin: str = "") -> list[str]:
+    """`text` behind `lead`, in as few lines as it takes; later ones of a sum behind `margin`."""
+    if len(lead) + len(text) <= LONGEST or not (places := _places(text)):
+        return [lead + text]
+    least = min(place.depth for place in places)
+    if least <= 0:
+        under = margin or " " * len(lead) + "    " * (not lead.strip())
+        return _packed(_cut(text, 0, len(text), [p for p in places if p.depth == least]), lead, under)
+    groups = [[p for p in places if p.first == first and p.depth == least] for first in {p.first for p in places}]
+    group = max(filter(None, groups), key=lambda group: _end(text, group[0].first) - group[0].first)
+    first = group[0].first
+    last = _end(text, first)
+    *parts, end = _cut(text, first, last, group)
+    parts.append(end + text[last:])
+    head, under = lead + text[:first], " " * len(lead) + "    "
+    beside = _rows(parts, head, " " * len(head))
+    if all(len(row) <= LONGEST for row in beside):
+        return beside
+    if group[0].rank == _COMMA:
+        return [head, *_packed(parts, under, under)]
+    return _packed(parts, head, under)
+
+
+def _cut(text: str, first: int, last: int, places: list[_Place]) -> list[str]:
+    """The parts of text[first:last], cut at those places that bind least."""
+    cuts = [place.at for place in places if place.rank == min(p.rank for p in places)]
+    return [text[a:b].rstrip() for a, b in zip([first, *cuts], [*cuts, last], strict=True)]
+
+
+def _packed(parts: list[str], lead: str, under: str) -> list[str]:
+    """The rows of `parts`, each in as many lines as it takes."""
+    rows = _rows(parts, lead, under)
+    leads = [lead, *[under] * (len(rows) - 1)]
+    return [line for row, lead in zip(rows, leads, strict=True) for line in _pieces(row[len(lead) :], lead)]
+
+
+def _rows(parts: list[str], lead: str, under: str) -> list[str]:
+    """As many of the parts in a row as go into a line: the first row behind `lead`, the others behind `under`."""
+    rows = [lead + parts[0]]
     for part in parts[1:]:
-        if len(indent) + len(lines[-1]) + 1 + len(part) <= LONGEST and rank != _CHOICE:
-            lines[-1] += f" {part}"
+        if len(rows[-1]) + 1 + len(part) <= LONGEST and not part.startswith(("? ", ": ")):
+            rows[-1] += f" {part}"
         else:
-            lines.append(f"    {part}")
-    return [piece for line in lines for piece in _again(line, indent, len(parts))]
+            rows.append(under + part)
+    return rows
 
 
-def _again(line: str, indent: str, parts: int) -> list[str]:
-    lead = indent + line[: len(line) - len(line.lstrip())]
-    return _pieces(line.strip(), lead) if parts > 1 else [lead + line.strip()]
+class _Place(NamedTuple):
+    """Where a line may be broken: behind a comma, or before a binary operator between spaces."""
+
+    at: int
+    depth: int  # of parentheses
+    rank: int
+    first: int  # what is behind the parenthesis that it is in
 
 
-def _places(text: str) -> list[tuple[int, int, int]]:
-    """(position, depth of parentheses, rank) of what follows a comma, and of every binary operator between spaces."""
-    found: list[tuple[int, int, int]] = []
-    depth = 0
+def _places(text: str) -> list[_Place]:
+    """Those of a text; a product is broken where there is no other place."""
+    found: list[_Place] = []
+    opened = [0]
+    below = 0
     for match in _MARK.finditer(text):
         mark = match[0]
         if mark in ("(", "[", "{"):
-            depth += 1
+            opened.append(match.end())
         elif mark in (")", "]", "}"):
-            depth -= 1
+            below += len(opened) == 1
+            opened = opened[:-1] or [match.end()]
         else:
-            found.append((match.start(), depth, _RANKS.get(match[1], _COMMA)))
-    return found
+            found.append(_Place(match.start(), len(opened) - 1 - below, _RANKS.get(match[1], _COMMA), opened[-1]))
+    return [place for place in found if place.rank != _PRODUCT] or found
+
+
+def _end(text: str, first: int) -> int:
+    """Where the parenthesis is closed that `first` is behind."""
+    depth = 1
+    for match in _MARK.finditer(text, first):
+        depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
+        if not depth:
+            return match.start()
+    return len(text)
 
 
 # ? and : go together, so do + and -, * and /.
-_COMMA, _CHOICE = -1, 0
-_RANKS = {"?": _CHOICE, ":": _CHOICE, "||": 1, "&&": 2, "&": 2, "+": 3, "-": 3, "*": 4, "/": 4}
+_COMMA, _CHOICE, _PRODUCT = -1, 0, 4
+_RANKS = {"?": _CHOICE, ":": _CHOICE, "||": 1, "&&": 2, "&": 2, "+": 3, "-": 3, "*": _PRODUCT, "/": _PRODUCT}
 # A parenthesis, what follows a comma, or an operator between spaces: of the last two, the place before them.
 _MARK = re.compile(r"[(\[{)\]}]|(?<=, )(?=.)|(?<= )(?=(\|\||&&|[?:&+*/-]) )")
