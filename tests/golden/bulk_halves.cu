@@ -173,7 +173,7 @@ hgemm_f32(float* __restrict__ C,
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
             ldmatrix_a_bf16(Af[fk % 2][fi],
-                &As[slot][wi * WM + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                            &As[slot][wi * WM + fi * 16 + lane % 16][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
     };
 
     load_Af(0, 0);
@@ -185,7 +185,7 @@ hgemm_f32(float* __restrict__ C,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
-                &Bs[slot][wj][fk * 16 + lane % 16][(fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                                  &Bs[slot][wj][fk * 16 + lane % 16][(fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
     };
 
     load_Bf(0, 0);
@@ -208,7 +208,7 @@ hgemm_f32(float* __restrict__ C,
             #pragma unroll
             for (int p = 0; p < 2; ++p)
                 copy_box_2d(Bs[(ko + 2) % STAGES][p], B_map, &filled[(ko + 2) % STAGES], bj * TN + p * 64,
-                    ko * TK + 128);
+                            ko * TK + 128);
         }
 
         // tile(ki, 16) -> fk, k16
@@ -242,8 +242,9 @@ hgemm_f32(float* __restrict__ C,
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN
-                            + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                        store_vector<float2>(
+                            &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
+                               + nj * 8 + (lane % 4) * 2],
                             &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
@@ -256,8 +257,9 @@ hgemm_f32(float* __restrict__ C,
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M)
-                                store_vector<float2>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                store_vector<float2>(
+                                    &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
+                                       + fj * 16 + nj * 8 + (lane % 4) * 2],
                                     &Cf[fi][fj][nj][i16_high * 2]);
     }
 }

@@ -100,11 +100,14 @@ gemm(float* __restrict__ C,
     __shared__ unsigned long long filled[3];
     __shared__ unsigned long long emptied[3];
 
+    const bool full_tile = bi * 16 + 15 < M;
+
     start_barriers(filled, 3, 1);
     start_barriers(emptied, 3, 4);
     __syncthreads();  // the barriers have been started
 
-    if (ti < 4) {
+    const bool is_consumer = ti < 4;
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 
@@ -118,7 +121,7 @@ gemm(float* __restrict__ C,
             wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
 
             if (bj * 32 + tj < N) {
-                if (ko * 8 + 7 < K && bi * 16 + 15 < M) {
+                if (full_tile && ko * 8 + 7 < K) {
                     for (int ki = 0; ki < 8; ++ki) {
                         // tile(ti, 4) -> ti, wi
                         #pragma unroll
@@ -141,7 +144,7 @@ gemm(float* __restrict__ C,
         }
 
         if (bj * 32 + tj < N) {
-            if (bi * 16 + 15 < M) {
+            if (full_tile) {
                 #pragma unroll
                 for (int wi = 0; wi < 4; ++wi)
                     C[(bi * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];

@@ -156,7 +156,8 @@ gemm(const __grid_constant__ TensorMap A_map,
     start_barriers(emptied, 2, 1);
     __syncthreads();  // the barriers have been started
 
-    if (w < 2) {
+    const bool is_consumer = w < 2;
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 

@@ -75,6 +75,8 @@ gemm(float* __restrict__ C,
     __shared__ __align__(1024) float B_shared[2][8][32];
     __shared__ unsigned long long filled[2];
 
+    const bool full_tile = bi * 16 + 15 < M;
+
     start_barriers(filled, 2, 1);
     __syncthreads();  // the barriers have been started
 
@@ -101,7 +103,7 @@ gemm(float* __restrict__ C,
         wait_barrier(&filled[ko % 2], (ko / 2) % 2);  // A.shared and B.shared have arrived
 
         if (bj * 32 + tj < N) {
-            if (ko * 8 + 7 < K && bi * 16 + 15 < M) {
+            if (full_tile && ko * 8 + 7 < K) {
                 for (int ki = 0; ki < 8; ++ki) {
                     // tile(ti, 4) -> ti, wi
                     #pragma unroll
@@ -122,7 +124,7 @@ gemm(float* __restrict__ C,
     }
 
     if (bj * 32 + tj < N) {
-        if (bi * 16 + 15 < M) {
+        if (full_tile) {
             #pragma unroll
             for (int wi = 0; wi < 4; ++wi)
                 C[(bi * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];

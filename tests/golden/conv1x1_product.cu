@@ -68,6 +68,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // cache_shared(K, at=co, layout=[c, f])
     __shared__ __align__(16) float K_shared[STAGES][TC][TF + 4];
 
+    const bool full_tile = bp * TP + (TP - 1) < P && bf * TF + (TF - 1) < F;
+
     // cache_register(Y, at=bp, vector=4)
     float Y_reg[4][4][4] = {};
 
@@ -114,7 +116,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // pipeline(co, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (bp * TP + (TP - 1) < P && fill * 16 + 15 < C && bf * TF + (TF - 1) < F)
+        if (full_tile && fill * 16 + 15 < C)
             load_shared(fill, 0);
         else
             load_shared_partial(fill, 0);
@@ -126,7 +128,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     __syncthreads();  // X.shared and K.shared are complete: written above, read below
 
     for (int co = 0; co < (C + TC - 1) / TC; ++co) {
-        if (bp * TP + (TP - 1) < P && co * TC + (3 * TC - 1) < C && bf * TF + (TF - 1) < F)
+        if (full_tile && co * TC + (3 * TC - 1) < C)
             load_shared(co, 2);
         else
             load_shared_partial(co, 2);

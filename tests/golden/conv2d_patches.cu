@@ -252,10 +252,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     #pragma unroll
                     for (int vf = 0; vf < OWN_F; ++vf)
                         store_vector<float4>(
-                            &Y[
-                                (((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY + (w % 2) * 4
-                                 + vy)
-                                    * W
+                            &Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY + (w % 2) * 4
+                                + vy) * W
                                 + bx * TX + (lane % 2) * 4],
                             Y_reg[vy][vf]);
             } else {
@@ -266,10 +264,8 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         for (int vf = 0; vf < OWN_F; ++vf)
                             if (bf * TF + (lane / 2) * 4 + vf < F)
                                 store_vector<float4>(
-                                    &Y[
-                                        (((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
-                                         + (w % 2) * 4 + vy)
-                                            * W
+                                    &Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
+                                        + (w % 2) * 4 + vy) * W
                                         + bx * TX + (lane % 2) * 4],
                                     Y_reg[vy][vf]);
             }

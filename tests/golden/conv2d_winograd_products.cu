@@ -72,43 +72,37 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int s = 0; s < 3; ++s)
-                KC_reg[u][s] = u == 0
+                KC_reg[u][s] =
+                    u == 0
                     ? K_reg[0][s]
-                    : (
-                        u == 1
+                    : (u == 1
                         ? -0.6666666666666666f * (K_reg[0][s] + sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
-                        : (
-                            u == 2
+                        : (u == 2
                             ? -0.6666666666666666f * (K_reg[0][s] - sqrtf(0.5f) * K_reg[1][s] + 0.5f * K_reg[2][s])
-                            : (
-                                u == 3
+                            : (u == 3
                                 ? 0.16666666666666666f * (K_reg[0][s] + sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
-                                : (
-                                    u == 4
-                                    ? 0.16666666666666666f
-                                        * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
+                                : (u == 4
+                                    ? 0.16666666666666666f * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s]
+                                                              + 2.0f * K_reg[2][s])
                                     : K_reg[2][s]))));
 
         #pragma unroll
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                KT[((u * 6 + v) * C + kc) * F + kb * 32 + kt] = v == 0
+                KT[((u * 6 + v) * C + kc) * F + kb * 32 + kt] =
+                    v == 0
                     ? KC_reg[u][0]
-                    : (
-                        v == 1
+                    : (v == 1
                         ? -0.6666666666666666f * (KC_reg[u][0] + sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
-                        : (
-                            v == 2
+                        : (v == 2
                             ? -0.6666666666666666f * (KC_reg[u][0] - sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
-                            : (
-                                v == 3
-                                ? 0.16666666666666666f
-                                    * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
-                                : (
-                                    v == 4
-                                    ? 0.16666666666666666f
-                                        * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
+                            : (v == 3
+                                ? 0.16666666666666666f * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1]
+                                                          + 2.0f * KC_reg[u][2])
+                                : (v == 4
+                                    ? 0.16666666666666666f * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1]
+                                                              + 2.0f * KC_reg[u][2])
                                     : KC_reg[u][2]))));
     }
 }
@@ -134,10 +128,8 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
                 D_reg[i][j] =
                     ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i >= 1 && ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i < 29
                         && ((db * 2 + dt) % 7) * 4 + j >= 1 && ((db * 2 + dt) % 7) * 4 + j < 29
-                    ? X[
-                        (((db * 2 + (db * 30 + dt) / 49) * C + dc) * 28 + ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i
-                         - 1)
-                            * 28
+                    ? X[(((db * 2 + (db * 30 + dt) / 49) * C + dc) * 28 + ((db * 4 + (db * 2 + dt) / 7) % 7) * 4 + i
+                         - 1) * 28
                         + ((db * 2 + dt) % 7) * 4 + j - 1]
                     : 0.0f;
 
@@ -146,16 +138,14 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int j = 0; j < 6; ++j)
-                DC_reg[u][j] = u == 0
+                DC_reg[u][j] =
+                    u == 0
                     ? D_reg[0][j] - 2.5f * D_reg[2][j] + D_reg[4][j]
-                    : (
-                        u == 1
+                    : (u == 1
                         ? D_reg[4][j] - 2.0f * D_reg[2][j] + sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
-                        : (
-                            u == 2
+                        : (u == 2
                             ? D_reg[4][j] - 2.0f * D_reg[2][j] - sqrtf(0.5f) * (D_reg[3][j] - 2.0f * D_reg[1][j])
-                            : (
-                                u == 3
+                            : (u == 3
                                 ? D_reg[4][j] - 0.5f * D_reg[2][j] + sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
                                 : (u == 4
                                    ? D_reg[4][j] - 0.5f * D_reg[2][j] - sqrtf(2.0f) * (D_reg[3][j] - 0.5f * D_reg[1][j])
@@ -165,20 +155,17 @@ conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, in
         for (int u = 0; u < 6; ++u)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                DT[((u * 6 + v) * C + dc) * (B * 49) + db * COUNT + dt] = v == 0
+                DT[((u * 6 + v) * C + dc) * (B * 49) + db * COUNT + dt] =
+                    v == 0
                     ? DC_reg[u][0] - 2.5f * DC_reg[u][2] + DC_reg[u][4]
-                    : (
-                        v == 1
+                    : (v == 1
                         ? DC_reg[u][4] - 2.0f * DC_reg[u][2] + sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
-                        : (
-                            v == 2
+                        : (v == 2
                             ? DC_reg[u][4] - 2.0f * DC_reg[u][2] - sqrtf(0.5f) * (DC_reg[u][3] - 2.0f * DC_reg[u][1])
-                            : (
-                                v == 3
+                            : (v == 3
                                 ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
                                     + sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
-                                : (
-                                    v == 4
+                                : (v == 4
                                     ? DC_reg[u][4] - 0.5f * DC_reg[u][2]
                                         - sqrtf(2.0f) * (DC_reg[u][3] - 0.5f * DC_reg[u][1])
                                     : DC_reg[u][1] - 2.5f * DC_reg[u][3] + DC_reg[u][5]))));
@@ -211,6 +198,8 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     __shared__ __align__(16) float KT_shared[STAGES][TC][TF];
     // cache_shared(DT, at=co, vector=4)
     __shared__ __align__(16) float DT_shared[STAGES][TC][TP];
+
+    const bool full_tile = bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49;
 
     // cache_register(M, at=bp, vector=4)
     float M_reg[2][4][2][4] = {};
@@ -253,7 +242,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                             + bp * TP + lane * 4]);
     };
 
-    if (bf * TF + (TF - 1) < F && C >= 16 && bp * TP + (TP - 1) < B * 49)
+    if (full_tile && C >= 16)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -262,8 +251,6 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
 
     wait_copies<0>();
     __syncthreads();  // KT.shared and DT.shared are complete: written above, read below
-
-    const bool full = bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49;
 
     // cache_register(DT.shared, at=ci, vector=4)
     float DT_shared_reg[2][2][4];
@@ -295,7 +282,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                                     &DT_shared[slot][ci][wp * 64 + cp * 32 + (lane % 8) * 4]);
     };
 
-    if (full)
+    if (full_tile)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -323,14 +310,14 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     // tile(M.c, TC) -> co, ci
     // pipeline(co, STAGES)
     for (int co = 0; co < (C + TC - 1) / TC; ++co) {
-        if (bf * TF + (TF - 1) < F && co * TC + (2 * TC - 1) < C && bp * TP + (TP - 1) < B * 49)
+        if (full_tile && co * TC + (2 * TC - 1) < C)
             load_shared(co, 1);
         else
             load_shared_partial(co, 1);
 
         end_copies();
 
-        if (co * TC + (TC - 1) < C && bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49) {
+        if (full_tile && co * TC + (TC - 1) < C) {
             // unroll(ci)
             // pipeline(ci, 2, across=co)
             #pragma unroll
@@ -353,7 +340,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
         __syncthreads();  // KT.shared and DT.shared are complete: written above, read below
 
         if (co * TC + 16 < C) {
-            if (bf * TF + (TF - 1) < F && bp * TP + (TP - 1) < B * 49)
+            if (full_tile)
                 load_registers((co + 1) % STAGES, 0);
             else
                 load_registers_partial((co + 1) % STAGES, 0);
@@ -363,7 +350,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             multiply(1);
     }
 
-    if (full) {
+    if (bp * TP + (TP - 1) < B * 49 && bf * TF + (TF - 1) < F) {
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
             #pragma unroll
@@ -384,9 +371,8 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                     for (int vf = 0; vf < 4; ++vf)
                         if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
                             store_vector<float4>(
-                                &M[
-                                    ((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf)
-                                        * (B * 49)
+                                &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4
+                                    + vf) * (B * 49)
                                     + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
     }
@@ -418,13 +404,12 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
         for (int i = 0; i < 4; ++i)
             #pragma unroll
             for (int v = 0; v < 6; ++v)
-                SC_reg[i][v] = i == 0
+                SC_reg[i][v] =
+                    i == 0
                     ? S_reg[0][v] + S_reg[1][v] + S_reg[2][v] + S_reg[3][v] + S_reg[4][v]
-                    : (
-                        i == 1
+                    : (i == 1
                         ? sqrtf(0.5f) * (S_reg[1][v] - S_reg[2][v]) + sqrtf(2.0f) * (S_reg[3][v] - S_reg[4][v])
-                        : (
-                            i == 2
+                        : (i == 2
                             ? 0.5f * (S_reg[1][v] + S_reg[2][v]) + 2.0f * (S_reg[3][v] + S_reg[4][v])
                             : sqrtf(0.125f) * (S_reg[1][v] - S_reg[2][v]) + sqrtf(8.0f) * (S_reg[3][v] - S_reg[4][v])
                                 + S_reg[5][v]));
@@ -434,13 +419,12 @@ conv2d_winograd_S(float* __restrict__ Y, const float* __restrict__ M, int B, int
         for (int i = 0; i < 4; ++i)
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                ST_reg[i][j] = j == 0
+                ST_reg[i][j] =
+                    j == 0
                     ? SC_reg[i][0] + SC_reg[i][1] + SC_reg[i][2] + SC_reg[i][3] + SC_reg[i][4]
-                    : (
-                        j == 1
+                    : (j == 1
                         ? sqrtf(0.5f) * (SC_reg[i][1] - SC_reg[i][2]) + sqrtf(2.0f) * (SC_reg[i][3] - SC_reg[i][4])
-                        : (
-                            j == 2
+                        : (j == 2
                             ? 0.5f * (SC_reg[i][1] + SC_reg[i][2]) + 2.0f * (SC_reg[i][3] + SC_reg[i][4])
                             : sqrtf(0.125f) * (SC_reg[i][1] - SC_reg[i][2])
                                 + sqrtf(8.0f) * (SC_reg[i][3] - SC_reg[i][4]) + SC_reg[i][5]));

@@ -299,7 +299,8 @@ swiglu(const __grid_constant__ TensorMap A_map,
     start_barriers(emptied, 6, 4);
     __syncthreads();  // the barriers have been started
 
-    if (w < 2) {
+    const bool is_consumer = w < 2;
+    if (is_consumer) {
         take_registers<240>();
 
         int slot = 0;
@@ -385,9 +386,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
             hold<64>(&Pf[0][0]);
             hold<64>(&Qf[0][0]);
 
-            if ((K + 63) / 64 >= 1) {
-                release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
-            }
+            release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
 
             // cache_register(C, at=bj) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][32];
@@ -399,10 +398,11 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     for (int tj_high = 0; tj_high < 8; ++tj_high)
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(
-                                __fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
-                                           1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
-                                * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
+                            Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
+                                __float2bfloat16(__fdividef(
+                                    Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
+                                    1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low])) * Qf[wi][tj_high * 4
+                                        + i64_high * 2 + tj_low]);
 
             if (lane == 0) {
                 wait_stores_read();  // Cs has been read

@@ -69,6 +69,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
 
@@ -105,7 +107,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                                    &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
-    if (K >= 8 && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile && K >= 8)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -141,7 +143,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -170,14 +172,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
-        if (ko * TK + (2 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+        if (full_tile && ko * TK + (2 * TK - 1) < K)
             load_shared(ko, 1);
         else
             load_shared_partial(ko, 1);
 
         end_copies();
-        const bool full = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-        if (full) {
+
+        if (full_tile) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
             for (int ki = 0; ki < TK - 1; ++ki) {
@@ -195,7 +197,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         wait_copies<0>();
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (full)
+        if (full_tile)
             load_registers((ko + 1) % STAGES, 0);
         else
             load_registers_partial((ko + 1) % STAGES, 0);
@@ -203,7 +205,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         multiply(1);
     }
 
-    if (((K + TK - 1) / TK) * TK <= K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);

@@ -73,6 +73,8 @@ gemm_bias_gelu(const float* __restrict__ A,
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(P, at=bj)
     float P_reg[2][4][4][4] = {};
 
@@ -109,7 +111,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                                    &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
-    if (K >= 8 && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile && K >= 8)
         load_shared(0, 0);
     else
         load_shared_partial(0, 0);
@@ -145,7 +147,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -174,14 +176,14 @@ gemm_bias_gelu(const float* __restrict__ A,
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
-        if (ko * TK + (2 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+        if (full_tile && ko * TK + (2 * TK - 1) < K)
             load_shared(ko, 1);
         else
             load_shared_partial(ko, 1);
 
         end_copies();
-        const bool full = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-        if (full) {
+
+        if (full_tile) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
             for (int ki = 0; ki < TK - 1; ++ki) {
@@ -199,7 +201,7 @@ gemm_bias_gelu(const float* __restrict__ A,
         wait_copies<0>();
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (full)
+        if (full_tile)
             load_registers((ko + 1) % STAGES, 0);
         else
             load_registers_partial((ko + 1) % STAGES, 0);
@@ -207,7 +209,7 @@ gemm_bias_gelu(const float* __restrict__ A,
         multiply(1);
     }
 
-    if (((K + TK - 1) / TK) * TK <= K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
@@ -235,7 +237,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi) {
-                        const float u = P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
+                        const float u =
+                            P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
                             + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                     }
@@ -275,7 +278,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi)
                             if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
-                                const float u = P_reg[ci][vi][cj][vj * 2]
+                                const float u =
+                                    P_reg[ci][vi][cj][vj * 2]
                                     + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
                                 C_reg[ci][vi][cj][vj * 2] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }
@@ -286,7 +290,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi)
                             if (bi * TM + wi * 32 + (lane / 8) * 4 + 19 < ci * 16 + M + vi) {
-                                const float u = P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
+                                const float u =
+                                    P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
                                     + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                                 C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }

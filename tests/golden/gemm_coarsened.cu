@@ -15,6 +15,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko)
     __shared__ float B_shared[TS][TS];
 
+    const bool full_tile = bi * TS + (TS - 1) < M;
+
     // cache_register(C, at=bj)
     float C_reg[WPT] = {};
 
@@ -45,7 +47,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
         if (bj * TS + tj < N) {
-            if (ko * TS + (TS - 1) < K && bi * TS + (TS - 1) < M) {
+            if (full_tile && ko * TS + (TS - 1) < K) {
                 // unroll(ki)
                 #pragma unroll
                 for (int ki = 0; ki < TS; ++ki) {
@@ -75,7 +77,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     }
 
     if (bj * TS + tj < N) {
-        if (bi * TS + (TS - 1) < M) {
+        if (full_tile) {
             #pragma unroll
             for (int wi = 0; wi < WPT; ++wi)
                 C[(bi * TS + wi * 4 + ti) * N + bj * TS + tj] = C_reg[wi];

@@ -70,6 +70,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     float (*B_shared)[TK][TN] = reinterpret_cast<float (*)[TK][TN]>(shared + 50688);
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
@@ -111,7 +113,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // pipeline(ko, STAGES)
     #pragma unroll
     for (int fill = 0; fill < 2; ++fill) {
-        if (fill * 32 + 31 < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+        if (full_tile && fill * 32 + 31 < K)
             load_shared(fill, 0);
         else
             load_shared_partial(fill, 0);
@@ -123,14 +125,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-        if (ko * TK + (3 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+        if (full_tile && ko * TK + (3 * TK - 1) < K)
             load_shared(ko, 2);
         else
             load_shared_partial(ko, 2);
 
         end_copies();
 
-        if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N && ko * TK + (TK - 1) < K) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             // cache_operands(A.shared, B.shared, ki)
             float A_shared_reg[2][4][4];
 
@@ -237,7 +239,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile) {
         #pragma unroll
         for (int ci = 0; ci < 4; ++ci)
             #pragma unroll

@@ -36,6 +36,8 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
     // cache_shared(B.global, at=ko, layout=[k, j])
     __shared__ float B_global_shared[TSK][TSN + 2];
 
+    const bool full_tile = bj * TSN + (TSN - 1) < N;
+
     // cache_register(C, at=bj)
     float C_reg[WPTN] = {};
 
@@ -78,7 +80,7 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
         __syncthreads();  // A.shared and B.global.shared are complete: written above, read below
 
         if (bi * TSM + ti < M) {
-            if (ko * TSK + (TSK - 1) < K && bj * TSN + (TSN - 1) < N) {
+            if (full_tile && ko * TSK + (TSK - 1) < K) {
                 // unroll(ki)
                 #pragma unroll
                 for (int ki = 0; ki < TSK; ++ki) {
@@ -108,7 +110,7 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
     }
 
     if (bi * TSM + ti < M) {
-        if (bj * TSN + (TSN - 1) < N) {
+        if (full_tile) {
             #pragma unroll
             for (int wj = 0; wj < WPTN; ++wj)
                 C[(bi * TSM + ti) * N + bj * TSN + wj * 8 + tj] = C_reg[wj];

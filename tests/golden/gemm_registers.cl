@@ -25,13 +25,14 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
     // cache_shared(B, at=ko, vector=4)
     __local float B_shared[16][128] __attribute__((aligned(16)));
 
+    const bool full_tile = hidden(bi * 128 + 127 < M & bj * 128 + 127 < N);
+
     // cache_register(C, at=bj)
     float C_reg[8][8] = {0};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + 15) / 16; ++ko) {
-        const bool full = hidden(ko * 16 + 15 < K & bi * 128 + 127 < M & bj * 128 + 127 < N);
-        if (full) {
+        if (full_tile && ko * 16 + 15 < K) {
             for (int part = 0; part < 2; ++part) {
                 const int i = part * 64 + tid / 4;
                 const int k = tid % 4;
@@ -74,7 +75,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
 
         barrier(CLK_LOCAL_MEM_FENCE);  // A.shared and B.shared are complete: written above, read below
 
-        if (full) {
+        if (full_tile && ko * 16 + 15 < K) {
             // unroll(ki)
             for (int ki = 0; ki < 16; ++ki) {
                 // cache_register(A.shared, at=ki)
@@ -115,7 +116,7 @@ gemm(__global const float* restrict A, __global const float* restrict B, __globa
         barrier(CLK_LOCAL_MEM_FENCE);  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (hidden(bi * 128 + 127 < M & bj * 128 + 127 < N)) {
+    if (full_tile) {
         for (int wi = 0; wi < 8; ++wi)
             for (int wj = 0; wj < 8; ++wj)
                 C[(bi * 128 + wi * 16 + ti) * N + bj * 128 + wj * 16 + tj] = C_reg[wi][wj];

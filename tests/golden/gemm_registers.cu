@@ -18,13 +18,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(C, at=bj)
     float C_reg[WM][WN] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-        const bool full = ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-        if (full) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             #pragma unroll
             for (int part = 0; part < 2; ++part) {
                 const int i = part * 64 + tid / 4;
@@ -71,7 +72,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (full) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             // unroll(ki)
             #pragma unroll
             for (int ki = 0; ki < TK; ++ki) {
@@ -122,7 +123,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile) {
         #pragma unroll
         for (int wi = 0; wi < WM; ++wi)
             #pragma unroll

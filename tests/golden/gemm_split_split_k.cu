@@ -72,6 +72,8 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(part, at=bj, vector=4)
     float part_reg[2][4][4][4] = {};
 
@@ -147,7 +149,7 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -176,14 +178,14 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < 511; ++ko) {
-        if (kp * KP + ko * TK + (2 * TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+        if (full_tile && kp * KP + ko * TK + (2 * TK - 1) < K)
             load_shared(ko, 1);
         else
             load_shared_partial(ko, 1);
 
         end_copies();
 
-        if (kp * KP + ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+        if (full_tile && kp * KP + ko * TK + (TK - 1) < K) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
             for (int ki = 0; ki < TK - 1; ++ki) {
@@ -205,7 +207,7 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
         if (kp * KP + ko * TK + 8 < K) {
-            if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+            if (full_tile)
                 load_registers((ko + 1) % STAGES, 0);
             else
                 load_registers_partial((ko + 1) % STAGES, 0);

@@ -114,6 +114,8 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
     if (bi * TM + lane * 4 + 3 < M && wi * 2 + wj < K)
@@ -170,7 +172,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                 load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
+    if (full_tile)
         load_registers(0, 0);
     else
         load_registers_partial(0, 0);
@@ -205,8 +207,8 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
         load_B_shared(ko, 1);
         end_copies();
-        const bool full = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-        if (full) {
+
+        if (full_tile) {
             // pipeline(ki, 2, across=ko)
             #pragma unroll
             for (int ki = 0; ki < TK - 1; ++ki) {
@@ -224,7 +226,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         wait_copies<0>();
         __syncthreads();  // A.global.shared and B.shared are complete: written above, read below
 
-        if (full)
+        if (full_tile)
             load_registers((ko + 1) % STAGES, 0);
         else
             load_registers_partial((ko + 1) % STAGES, 0);
@@ -232,7 +234,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         multiply(1);
     }
 
-    if (((K + TK - 1) / TK) * TK <= K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);

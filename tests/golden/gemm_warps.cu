@@ -39,13 +39,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     float (*B_shared)[TN] = reinterpret_cast<float (*)[TN]>(shared + 16896);
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
+
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-        const bool full = ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-        if (full) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
@@ -92,7 +93,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (full) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             // cache_operands(A.shared, B.shared, ki)
             #pragma unroll
             for (int ki = 0; ki < TK; ++ki) {
@@ -163,7 +164,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
+    if (full_tile) {
         #pragma unroll
         for (int ci = 0; ci < 4; ++ci)
             #pragma unroll

@@ -233,7 +233,8 @@ hconv(const __grid_constant__ TensorMap X_map,
     start_barriers(emptied, 4, 8);
     __syncthreads();  // the barriers have been started
 
-    if (wi < 2) {
+    const bool is_consumer = wi < 2;
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 

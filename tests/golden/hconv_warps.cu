@@ -175,8 +175,8 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(
                             Xf[fi],
-                            &Xs[q % STAGES][wi][
-                                fi * 2 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                            &Xs[q % STAGES][wi][fi * 2
+                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     // cache_register(Ks, at=fk) -> Kf
                     __align__(4) __half Kf[2][2][4];
@@ -203,8 +203,8 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     for (int fi = 0; fi < 4; ++fi)
                         ldmatrix_a_f16(
                             Xf[fi],
-                            &Xs[q % STAGES][wi][
-                                fi * 2 + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+                            &Xs[q % STAGES][wi][fi * 2
+                                + lane % 16 / 8][lane % 8][(fk * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
 
                     __align__(4) __half Kf[2][2][4];
                     #pragma unroll
@@ -257,10 +257,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                             __align__(4) __half Y_vec[2];
                             Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                             Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y[
-                                (((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F
-                                + bf * TF + wj * WF + fj * 16 + nj * 8
-                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
+                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                         }
         } else {
             #pragma unroll
@@ -276,11 +273,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                                     __align__(4) __half Y_vec[2];
                                     Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                                     Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y[
-                                        (((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4)
-                                            * F
-                                        + bf * TF + wj * WF + fj * 16 + nj * 8
-                                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
+                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                                 }
         }
     }

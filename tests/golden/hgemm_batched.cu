@@ -242,7 +242,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
     start_barriers(emptied, 6, 4);
     __syncthreads();  // the barriers have been started
 
-    if (w < 2) {
+    const bool is_consumer = w < 2;
+    if (is_consumer) {
         take_registers<240>();
 
         int slot = 0;
@@ -304,9 +305,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + TK - 1) / TK >= 1) {
-                release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
-            }
+            release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
 
             // cache_register(C, at=pq) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][64];
@@ -346,9 +345,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            *reinterpret_cast<uint4*>(&C[
-                                ((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64
-                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
+                                *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -356,9 +354,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
                             if (bi * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[
-                                    ((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64
-                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
+                                    *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }

@@ -201,7 +201,8 @@ hgemm_part(float* __restrict__ part,
     start_barriers(emptied, 8, 4);
     __syncthreads();  // the barriers have been started
 
-    if (wi < 1) {
+    const bool is_consumer = wi < 1;
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 
@@ -263,8 +264,8 @@ hgemm_part(float* __restrict__ part,
                     for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
                         if (bj * TN + Pf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
                             store_vector<float2>(
-                                &part[
-                                    (kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
+                                &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
+                                       + (lane / 4) % 8) * N
                                     + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
                                 &Pf[Pf_tj_high * 4 + i64_high * 2]);
         }

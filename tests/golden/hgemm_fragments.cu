@@ -51,8 +51,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                            __float2bfloat16((
-                                ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                 ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
                                                      + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                 : 0.0f));
@@ -64,8 +63,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 #pragma unroll
                 for (int kk_low = 0; kk_low < 2; ++kk_low)
                     Bf[kk_high * 2 + kk_low] =
-                        __float2bfloat16((
-                            ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                        __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                             ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
                                                  + wj * 8 + lane / 4])
                             : 0.0f));
@@ -86,8 +84,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             __align__(4) __nv_bfloat16 C_vec[2];
             C_vec[0] = Cf[i16_high * 2];
             C_vec[1] = Cf[i16_high * 2 + 1];
-            *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
-                                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+            *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
         }
     } else {
         for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
@@ -100,8 +97,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         #pragma unroll
                         for (int kk_low = 0; kk_low < 2; ++kk_low)
                             Af[kk_high * 4 + i16_high * 2 + kk_low] =
-                                __float2bfloat16((
-                                    ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                                __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                     ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
                                                          + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                     : 0.0f));
@@ -113,8 +109,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     #pragma unroll
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Bf[kk_high * 2 + kk_low] =
-                            __float2bfloat16((
-                                ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
+                            __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
                                 ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
                                                      + wj * 8 + lane / 4])
                                 : 0.0f));
@@ -136,9 +131,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     __align__(4) __nv_bfloat16 C_vec[2];
                     C_vec[0] = Cf[i16_high * 2];
                     C_vec[1] = Cf[i16_high * 2 + 1];
-                    *reinterpret_cast<unsigned int*>(&C[
-                        (bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
-                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                    *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                 }
     }
 }

@@ -252,9 +252,11 @@ hgemm(const __grid_constant__ TensorMap A_map,
     start_barriers(emptied, 8, 4);
     __syncthreads();  // the barriers have been started
 
+    const bool is_consumer = wi < 1;
+
     wait_for_earlier_launches();
 
-    if (wi < 1) {
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 
@@ -297,9 +299,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         complete_wgmma();
         hold<64>(&Pf[0]);
 
-        if ((K + TK - 1) / TK >= 1) {
-            release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
-        }
+        release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
 
         // cache_register(C, at=bj) -> Cf
         __align__(4) __nv_bfloat16 Cf[64];

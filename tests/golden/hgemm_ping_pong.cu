@@ -299,7 +299,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
     start_barriers(emptied, 6, 4);
     __syncthreads();  // the barriers have been started
 
-    if (w < 2) {
+    const bool is_consumer = w < 2;
+    if (is_consumer) {
         take_registers<240>();
 
         int slot = 0;
@@ -364,9 +365,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + TK - 1) / TK >= 1) {
-                release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
-            }
+            release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
 
             // cache_register(C, at=bj) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][64];

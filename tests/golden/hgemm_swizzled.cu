@@ -88,7 +88,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int i = part * 16 + tid / 8;
             const int k = tid % 8;
-            *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) = bi * TM + i < M && ko * TK + k * 8 + 7 < K
+            *reinterpret_cast<uint4*>(&As[i][(k * 8) ^ ((i & 7) << 3)]) =
+                bi * TM + i < M && ko * TK + k * 8 + 7 < K
                 ? *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * K + ko * TK + k * 8])
                 : uint4{};
         }
@@ -97,7 +98,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         for (int part = 0; part < 8; ++part) {
             const int k = part * 8 + tid / 16;
             const int j = tid % 16;
-            *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) = ko * TK + k < K && bj * TN + j * 8 + 7 < N
+            *reinterpret_cast<uint4*>(&Bs[k][(j * 8) ^ ((k & 7) << 3)]) =
+                ko * TK + k < K && bj * TN + j * 8 + 7 < N
                 ? *reinterpret_cast<const uint4*>(&B[(ko * TK + k) * N + bj * TN + j * 8])
                 : uint4{};
         }
@@ -160,9 +162,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[
-                            (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
-                            + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
     } else {
         #pragma unroll
@@ -178,10 +178,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[
-                                    (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
-                                    + fj * 16 + nj * 8
-                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
     }
 }

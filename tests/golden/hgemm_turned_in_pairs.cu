@@ -231,7 +231,8 @@ hgemm_tf32_rz(float* __restrict__ C,
     start_barriers(emptied, 4, 8);
     __syncthreads();  // the barriers have been started
 
-    if (wj < 2) {
+    const bool is_consumer = wj < 2;
+    if (is_consumer) {
         take_registers<240>();
 
         int slot = 0;
@@ -267,10 +268,11 @@ hgemm_tf32_rz(float* __restrict__ C,
                     for (int j64_high = 0; j64_high < 2; ++j64_high)
                         #pragma unroll
                         for (int kk_high = 0; kk_high < 2; ++kk_high)
-                            Bf[fk][kk_high * 2 + j64_high] = Bs[slot][wj * 2 + lane / 32 / 2][
-                                fk * KI + kk_high * 4
-                                + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2
-                                             + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
+                            Bf[fk][kk_high * 2 + j64_high] =
+                                Bs[slot][wj * 2 + lane / 32 / 2][fk * KI + kk_high * 4
+                                    + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
+                                                 + ((lane / 4) % 4) * 2
+                                                 + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
 
                 hold<128>(&Cf[0]);
                 hold<16>(&Bf[0][0]);
@@ -300,10 +302,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                             float2 C_vec;
                             C_vec.x = Cf[si_high * 4 + si_low];
                             C_vec.y = Cf[si_high * 4 + si_low + 2];
-                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                                          + bj * TN + wj * 64 + (lane / 32 / 2) * 32
-                                                          + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                                                          + ((lane / 4) % 4) * 2]) = C_vec;
+                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) = C_vec;
                         }
                 } else {
                     #pragma unroll
@@ -314,10 +313,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                                 float2 C_vec;
                                 C_vec.x = Cf[si_high * 4 + si_low];
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                                              + bj * TN + wj * 64 + (lane / 32 / 2) * 32
-                                                              + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                                                              + ((lane / 4) % 4) * 2]) = C_vec;
+                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) = C_vec;
                             }
                 }
             }

@@ -106,6 +106,8 @@ matching_dot_best(const float* __restrict__ A,
     // cache_shared(B.global, at=ko, layout=[d, j], vector=4)
     float (*B_global_shared)[TK][TN] = reinterpret_cast<float (*)[TK][TN]>(shared + 67584);
 
+    const bool full_tile = bi * TM + (TM - 1) < N;
+
     // cache_best(best, best.best, bi)
     float best_best_reg[2][4];
     int best_reg[2][4];
@@ -117,8 +119,7 @@ matching_dot_best(const float* __restrict__ A,
             best_best_reg[ci][vi] = INFINITY;
         }
 
-    const bool full = bi * TM + (TM - 1) < N;
-    if (full) {
+    if (full_tile) {
         #pragma unroll
         for (int part = 0; part < 64; ++part)
             A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * TM + part * 2 + wi) * 128 + wj * 32 + lane];
@@ -157,8 +158,6 @@ matching_dot_best(const float* __restrict__ A,
         wait_copies<1>();
         __syncthreads();  // A.shared and B.global.shared are complete: written above, read below
 
-        const bool full = bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M;
-
         // cache_operands(A.shared, B.global.shared, ki)
         float B_global_shared_reg[2][4][4];
         float A_shared_reg[2][2][4];
@@ -193,7 +192,7 @@ matching_dot_best(const float* __restrict__ A,
                                         &B_global_shared[slot][ki][wj * 64 + cj * 16 + (lane % 4) * 4]);
         };
 
-        if (full) {
+        if (full_tile && bj * TN + (TN - 1) < M) {
             load_A_shared_reg(0, 0);
             load_B_global_shared_reg(0, 0);
         } else {
@@ -228,7 +227,7 @@ matching_dot_best(const float* __restrict__ A,
 
             end_copies();
 
-            if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
+            if (full_tile && bj * TN + (TN - 1) < M) {
                 // pipeline(ki, 2, across=ko)
                 #pragma unroll
                 for (int ki = 0; ki < TK - 1; ++ki) {
@@ -249,7 +248,7 @@ matching_dot_best(const float* __restrict__ A,
             __syncthreads();  // before the next ko overwrites B.global.shared
 
             if (ko < 7) {
-                if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
+                if (full_tile && bj * TN + (TN - 1) < M) {
                     load_A_shared_reg(ko * TK, 16);
                     load_B_global_shared_reg((ko + 1) % STAGES, 0);
                 } else {
@@ -263,7 +262,7 @@ matching_dot_best(const float* __restrict__ A,
 
         __syncthreads();  // before the next bj overwrites B.global.shared
 
-        if (full) {
+        if (full_tile && bj * TN + (TN - 1) < M) {
             #pragma unroll
             for (int cj = 0; cj < 4; ++cj)
                 #pragma unroll
@@ -272,7 +271,8 @@ matching_dot_best(const float* __restrict__ A,
                     for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
-                            const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                            const float candidate =
+                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
                                 - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                             if (candidate < best_best_reg[ci][vi]) {
                                 best_best_reg[ci][vi] = candidate;
@@ -284,7 +284,8 @@ matching_dot_best(const float* __restrict__ A,
                     for (int ci = 0; ci < 2; ++ci)
                         #pragma unroll
                         for (int vi = 0; vi < 4; ++vi) {
-                            const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
+                            const float candidate =
+                                norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2 + 1]
                                 - 2.0f * dot_reg[cj][vj * 2 + 1][1 - ci][3 - vi];
                             if (candidate < best_best_reg[1 - ci][3 - vi]) {
                                 best_best_reg[1 - ci][3 - vi] = candidate;
@@ -303,7 +304,8 @@ matching_dot_best(const float* __restrict__ A,
                             #pragma unroll
                             for (int vi = 0; vi < 4; ++vi)
                                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N) {
-                                    const float candidate = norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
+                                    const float candidate =
+                                        norm[bj * TN + wj * 64 + cj * 16 + (lane % 4) * 4 + vj * 2]
                                         - 2.0f * dot_reg[cj][vj * 2][ci][vi];
                                     if (candidate < best_best_reg[ci][vi]) {
                                         best_best_reg[ci][vi] = candidate;
@@ -330,13 +332,12 @@ matching_dot_best(const float* __restrict__ A,
         }
     }
 
-    if (full) {
+    if (full_tile) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
-                    best_best_reg[ci][vi];
+                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
@@ -349,16 +350,14 @@ matching_dot_best(const float* __restrict__ A,
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
-                        best_best_reg[ci][vi];
+                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
-                        best_reg[ci][vi];
+                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
     }
 }
 

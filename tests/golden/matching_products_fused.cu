@@ -241,11 +241,14 @@ matching_f16_best(const __half* __restrict__ A,
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196656);
 
+    const bool full_tile = bi * TM + (TM - 1) < N;
+
     start_barriers(filled, 5, 1);
     start_barriers(emptied, 5, 8);
     __syncthreads();  // the barriers have been started
 
-    if (wi < 2) {
+    const bool is_consumer = wi < 2;
+    if (is_consumer) {
         int slot = 0;
         int phase = 0;
 
@@ -259,7 +262,7 @@ matching_f16_best(const __half* __restrict__ A,
             best_best_reg[i64_high] = INFINITY;
         }
 
-        if (bi * TM + (TM - 1) < N) {
+        if (full_tile) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
@@ -322,7 +325,7 @@ matching_f16_best(const __half* __restrict__ A,
                 next_slot<5>(slot, phase);
             }
 
-            if (bi * TM + (TM - 1) < N && bj * TN + (TN - 1) < M) {
+            if (full_tile && bj * TN + (TN - 1) < M) {
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high) {
                     // tile(sj, 8) -> jh, j8
@@ -347,7 +350,8 @@ matching_f16_best(const __half* __restrict__ A,
                             #pragma unroll
                             for (int jl = 0; jl < 2; ++jl)
                                 if (bj * TN + jh * 8 + (lane % 4) * 2 + jl < M) {
-                                    const float candidate = norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl]
+                                    const float candidate =
+                                        norm[bj * TN + jh * 8 + (lane % 4) * 2 + jl]
                                         - 2.0f * Pf[jh * 4 + i64_high * 2 + jl];
                                     if (candidate < best_best_reg[i64_high]) {
                                         best_best_reg[i64_high] = candidate;
@@ -357,28 +361,24 @@ matching_f16_best(const __half* __restrict__ A,
             }
         }
 
-        if (bi * TM + (TM - 1) < N) {
+        if (full_tile) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
-                    best_best_reg[i64_high];
+                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
-                    best_reg[i64_high];
+                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_reg[i64_high];
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
-                        best_best_reg[i64_high];
+                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
-                        best_reg[i64_high];
+                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_reg[i64_high];
         }
     } else {
         if (tid == 256) {

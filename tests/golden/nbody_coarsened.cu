@@ -13,6 +13,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
     // cache_shared(P, at=jo, using=[ji])
     __shared__ float P_shared[TJ][3];
 
+    const bool full_tile = b * 1024 + 1023 < N;
+
     // cache_register(F, at=b)
     float F_reg[C][3] = {};
 
@@ -42,7 +44,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
         __syncthreads();  // m.shared and P.shared are complete: written above, read below
 
-        if (b * 1024 + 1023 < N && jo * TJ + (TJ - 1) < N) {
+        if (full_tile && jo * TJ + (TJ - 1) < N) {
             // cache_register(P, at=t, using=[t])
             float P_reg[C][3];
             #pragma unroll
@@ -72,8 +74,9 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                         // unroll(d)
                         #pragma unroll
                         for (int d = 0; d < 3; ++d)
-                            F_reg[w][d] += m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                * (P_shared[ji * U + u][d] - P_reg[w][d]);
+                            F_reg[w][d] +=
+                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U + u][d]
+                                                                                           - P_reg[w][d]);
                     }
                 }
             }
@@ -103,8 +106,10 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
 
                                 #pragma unroll
                                 for (int d = 0; d < 3; ++d)
-                                    F_reg[w][d] += m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                        * (P_shared[ji * U + u][d] - P_reg[w][d]);
+                                    F_reg[w][d] +=
+                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U
+                                                                                                            + u][d]
+                                            - P_reg[w][d]);
                             }
                     }
         }
@@ -112,7 +117,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
         __syncthreads();  // before the next jo overwrites m.shared and P.shared
     }
 
-    if (b * 1024 + 1023 < N) {
+    if (full_tile) {
         #pragma unroll
         for (int w = 0; w < C; ++w)
             #pragma unroll

@@ -15,6 +15,8 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
     // cache_shared(P, at=jo, using=[ji])
     __shared__ float P_shared[TJ][3];
 
+    const bool full_tile = b * 512 + 511 < N;
+
     // cache_register(part, at=b)
     float part_reg[C][3] = {};
 
@@ -50,7 +52,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
         __syncthreads();  // m.shared and P.shared are complete: written above, read below
 
-        if (b * 512 + 511 < N && jp * 2048 + jo * TJ + (TJ - 1) < N) {
+        if (full_tile && jp * 2048 + jo * TJ + (TJ - 1) < N) {
             // cache_register(P, at=t, using=[t])
             float P_reg[C][3];
             #pragma unroll
@@ -80,8 +82,9 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                         // unroll(d)
                         #pragma unroll
                         for (int d = 0; d < 3; ++d)
-                            part_reg[w][d] += m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                * (P_shared[ji * U + u][d] - P_reg[w][d]);
+                            part_reg[w][d] +=
+                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U + u][d]
+                                                                                           - P_reg[w][d]);
                     }
                 }
             }
@@ -111,8 +114,10 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 
                                 #pragma unroll
                                 for (int d = 0; d < 3; ++d)
-                                    part_reg[w][d] += m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
-                                        * (P_shared[ji * U + u][d] - P_reg[w][d]);
+                                    part_reg[w][d] +=
+                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U
+                                                                                                            + u][d]
+                                            - P_reg[w][d]);
                             }
                     }
         }
@@ -120,7 +125,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
         __syncthreads();  // before the next jo overwrites m.shared and P.shared
     }
 
-    if (b * 512 + 511 < N) {
+    if (full_tile) {
         #pragma unroll
         for (int w = 0; w < C; ++w)
             #pragma unroll

@@ -24,7 +24,8 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
         const int i = element / 36;
         const int j = element % 36;
         if (element < 432)
-            A_shared[i][j] = by * TY + i >= 2 && by * TY + i < M + 2 && bx * TX + j >= 2 && bx * TX + j < N + 2
+            A_shared[i][j] =
+                by * TY + i >= 2 && by * TY + i < M + 2 && bx * TX + j >= 2 && bx * TX + j < N + 2
                 ? A[(by * TY + i - 2) * N + bx * TX + j - 2]
                 : 0.0f;
     }
@@ -35,12 +36,12 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
         if (py * TY + qy < 10)
             for (int px = 0; px < 2; ++px)
                 if (px * TX + qx < 34)
-                    B_shared[py * TY + qy][px * TX + qx] = by * TY + py * TY + qy >= 1 && by * TY + py * TY + qy < M + 1
-                        && bx * TX + px * TX + qx >= 1 && bx * TX + px * TX + qx < N + 1
+                    B_shared[py * TY + qy][px * TX + qx] =
+                        by * TY + py * TY + qy >= 1 && by * TY + py * TY + qy < M + 1 && bx * TX + px * TX + qx >= 1
+                            && bx * TX + px * TX + qx < N + 1
                         ? (A_shared[py * TY + qy + 1][px * TX + qx + 1] + A_shared[py * TY + qy][px * TX + qx + 1]
                            + A_shared[py * TY + qy + 2][px * TX + qx + 1] + A_shared[py * TY + qy + 1][px * TX + qx]
-                           + A_shared[py * TY + qy + 1][px * TX + qx + 2])
-                            / 5.0f
+                           + A_shared[py * TY + qy + 1][px * TX + qx + 2]) / 5.0f
                         : 0.0f;
 
     __syncthreads();  // B.shared is complete: written above, read below
@@ -48,6 +49,5 @@ stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
     if (by * TY + ty < M && bx * TX + tx < N)
         C[(by * TY + ty) * N + bx * TX + tx] =
             (B_shared[ty + 1][tx + 1] + B_shared[ty][tx + 1] + B_shared[ty + 2][tx + 1] + B_shared[ty + 1][tx]
-             + B_shared[ty + 1][tx + 2])
-            / 5.0f;
+             + B_shared[ty + 1][tx + 2]) / 5.0f;
 }

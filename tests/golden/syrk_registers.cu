@@ -19,13 +19,15 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
     // element c of row r lies at c ^ ((r & 15) << 1)
     __shared__ float Aj[TK][TN];
 
+    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < M;
+
     // cache_register(C, at=bj)
     float C_reg[WM][WN] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         if (ko * TK + (tid % 4) * 4 + 3 < K) {
-            if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < M) {
+            if (full_tile) {
                 #pragma unroll
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
@@ -78,7 +80,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 
         __syncthreads();  // Ai and Aj are complete: written above, read below
 
-        if (ko * TK + (TK - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < M) {
+        if (full_tile && ko * TK + (TK - 1) < K) {
             // unroll(ki)
             #pragma unroll
             for (int ki = 0; ki < TK; ++ki) {

@@ -31,6 +31,7 @@ from tilegen.lowering.launch.coordinates import Coordinates, coordinates
 from tilegen.lowering.launch.program import Launch, Spmd
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
+from tilegen.lowering.outline.full_tiles import name_tests
 from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.sync.barriers import barriers
 from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
@@ -184,12 +185,13 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = named_places(body, plan.shares)
     body = split_roles(body, block)
     body = complete_batches(body)
-    body = overlap_batches(body, node)
+    body = overlap_batches(body, node, known)
     body = _declare_registers(body, [b for b in buffers if b.space == "register"], node)
     body, every = take_turns(body, tuple(memory.values()), block)
     body = make_functions(body, every, _known_integers(tree, block, plan.where))
     used, shared = used_buffers(body, every, frozenset(variables), version.private)
-    return deal_tiles(_launch(name, body, used, shared, bulk.tensors(every), plan, needs, tree), plan.tiles)
+    launch = _launch(name, body, used, shared, bulk.tensors(every), plan, needs, tree)
+    return name_tests(deal_tiles(launch, plan.tiles))
 
 
 def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version) -> _Plan:

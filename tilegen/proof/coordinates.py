@@ -74,7 +74,10 @@ def inline_names(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
 
 
 def _inline(
-    body: tuple[Spmd, ...], values: dict[str, Affine], tests: dict[str, Tests], buffers: Mapping[str, Buffer]
+    body: tuple[Spmd, ...],
+    values: dict[str, Affine],
+    tests: dict[str, tuple[Tests, Tests]],
+    buffers: Mapping[str, Buffer],
 ) -> tuple[Spmd, ...]:
     values, tests = dict(values), dict(tests)
     out: list[Spmd] = []
@@ -83,7 +86,7 @@ def _inline(
             case Let(name, value):
                 values[name] = value.substitute(values)
             case Flag(name, test):
-                tests[name] = substitute(test, values)
+                tests[name] = test, substitute(test, values)
             case For():
                 inner = {n: v for n, v in values.items() if n != node.name}
                 out.append(
@@ -92,7 +95,8 @@ def _inline(
             case If():
                 if node.flag and node.flag not in tests:
                     raise Refused(f"the test '{node.flag}' is used where it has not been made")
-                test = tests[node.flag] if node.flag else substitute(node.test, values)
+                given, made = tests[node.flag] if node.flag else ((), ())
+                test = (*made, *substitute(tuple(c for c in node.test if c not in given), values))
                 then, orelse = (_inline(each, values, tests, buffers) for each in (node.body, node.orelse))
                 out.append(replace(node, test=test, body=then, orelse=orelse, flag=""))
             case Declare(start=None):

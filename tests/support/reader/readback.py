@@ -61,6 +61,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
 
     def whole(self, kernel):
         launch, self.functions, self.parts = self.launch, {f.name: f for f in kernel.functions}, {}
+        self.flags = {}
         cluster = launch.cluster.dims if launch.cluster else ()
         bounds = launch.bounds
         same((kernel.threads, kernel.cluster), (bounds if self.cuda else launch.block, cluster), "threads")
@@ -220,6 +221,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
                 text = self._take_declaration(texts, ("const", "bool"))
                 self._test(test, text.start)
                 self.scope[text.name] = ("flag", name)
+                self.flags[name] = test
             case p.Let(name, value):
                 text = self._take_declaration(texts, ("const", *self.integer))
                 self.env[name] = value.evaluate(self.env)
@@ -273,9 +275,10 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
     def _test(self, test, text, flag=""):
         if text[0] == "call" and text[1] == "hidden":
             (text,) = text[3]
-        if flag and self.term(text) == ("flag", flag):
-            return
         parts = conjuncts(text)
+        if flag:
+            same(self.term(parts.pop(0)), ("flag", flag), "the name of a test")
+            test = [condition for condition in test if condition not in self.flags[flag]]
         same(len(parts), len(test), f"conditions in {test}")
         for part, condition in zip(parts, test, strict=True):
             value = condition.value.evaluate(self.env)

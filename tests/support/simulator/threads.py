@@ -113,7 +113,7 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
         self.registers, self.alive, self.functions, self.seen, self.known = {}, set(), {}, {}, set()
-        self.started = []
+        self.started, self.flags = [], {}
         self.start_products()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
@@ -154,10 +154,12 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                         yield from self._body(inner, (*path, place, value))
                     self.env.pop(name, None)
                 case If():
-                    yes = self.env[node.flag] if node.flag else self._holds(node.test)
+                    made = self.flags[node.flag] if node.flag else ()
+                    yes = self._holds([c for c in node.test if c not in made]) and self.env.get(node.flag, True)
                     yield from self._body(node.body if yes else node.orelse, (*path, place, yes))
                 case Flag(name) | Let(name):
                     self.env[name] = self._holds(node.test) if isinstance(node, Flag) else node.value.evaluate(self.env)
+                    self.flags |= {name: node.test} if isinstance(node, Flag) else {}
                 case Function(name):
                     self.functions[name] = node, dict(self.env)
                 case Call(name, arguments):

@@ -62,6 +62,7 @@ class Body:
         self._launch = launch
         self._told: set[str] = set()
         self._bit = "", ""  # of a loop whose hits take their places together: what it does now, and its name
+        self._flags: dict[str, tuple[Condition, ...]] = {}  # the tests that have names
         self._parts: set[str] = set()  # names of subexpressions beside declarations
         self.functions: list[str] = []  # what stands in front of the kernel, in a language without lambdas
         self._seen: dict[str, list[str]] = {}  # what each of these is given beside its parameters
@@ -108,7 +109,8 @@ class Body:
             case If():
                 return self._if(node)
             case Flag(name, test):
-                return [f"const bool {name} = {self._choosing_test(test)};"]
+                self._flags[name] = test
+                return [f"const bool {w.names[name]} = {self._choosing_test(test)};"]
             case Let(name, value):
                 return [f"const {self._integer} {w.names[name]} = {w.index(value)};"]
             case Function():
@@ -266,7 +268,10 @@ class Body:
     def _if(self, node: If) -> list[str]:
         if not node.orelse:
             return self._block(f"if ({self._writer.test(node.test)})", node.body)
-        heads = f"if ({node.flag or self._choosing_test(node.test)})", "else"
+        rest = tuple(condition for condition in node.test if condition not in self._flags.get(node.flag, ()))
+        tests = [self._writer.names[node.flag]] if node.flag else []
+        tests += [self._choosing_test(rest) if not node.flag else self._writer.test(rest)] if rest else []
+        heads = f"if ({' && '.join(tests)})", "else"
         bodies = [self.lines(body) for body in (node.body, node.orelse)]
         braces = not all(_is_simple(lines) for lines in bodies)
         parts = [under_head(head, lines, braces) for head, lines in zip(heads, bodies, strict=True) if lines]

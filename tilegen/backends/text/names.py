@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.reserved_words import fresh, means
-from tilegen.lowering.launch.program import Combine, For, Function, If, Launch, Let, Perform, Spmd, Start
+from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Perform, Spmd, Start
 from tilegen.lowering.launch.timelines import StartRing
 
 _NAMED = (For, Let)
@@ -31,7 +31,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     fixed += [*launch.buffers, *map(exchange_name, combined)]
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
-    functions = [f.name for f in launch.nodes if isinstance(f, Function)]
+    functions = [f.name for f in launch.nodes if isinstance(f, Function | Flag)]
     taken = {launch.name, *(node.instruction.name for node in launch.nodes if isinstance(node, Perform))}
     names: dict[str, str] = {}
     for name in dict.fromkeys((*map(memory_of, fixed), *plain, *functions)):

@@ -10,7 +10,6 @@ from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.ranges import interval_of
 from tilegen.lowering.launch.program import (
     Combine,
-    Flag,
     For,
     If,
     Spmd,
@@ -119,7 +118,7 @@ def _block_level(body: tuple[Spmd, ...], place: Change) -> tuple[Spmd, ...]:
         out += place(tuple(region))
         region = []
         out.append(with_body(node, _block_level(node.body, place)) if isinstance(node, For) else node)
-    return _name_full_test((*out, *place(tuple(region))))
+    return (*out, *place(tuple(region)))
 
 
 def synchronizes(node: Spmd) -> bool:
@@ -331,20 +330,3 @@ def strictest(tests: Iterable[Condition]) -> Tests:
         key = test.value - test.value.const
         lowest[key] = min(lowest.get(key, test.value.const), test.value.const)
     return tuple(Condition(key + const(low)) for key, low in lowest.items())
-
-
-def _name_full_test(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """A test for full tiles that stands several times in a list is made once, and named."""
-    tests = [node.test for node in body if isinstance(node, If) and node.orelse and not node.roles]
-    twice = [t for t in tests if sum(set(t) == set(other) for other in tests) > 1]
-    if not twice:
-        return body
-    test = twice[0]
-    flag = Flag("full", test)
-    out: list[Spmd] = []
-    for node in body:
-        if isinstance(node, If) and node.orelse and set(node.test) == set(test):
-            out += [flag] if flag not in out else []
-            node = replace(node, flag=flag.name)
-        out.append(node)
-    return tuple(out)

@@ -32,7 +32,7 @@ def split_inner_tiles(
 
     def split_node(node: Spmd, given: Tests) -> Spmd:
         match node:
-            case If(test=test, body=then, orelse=orelse) if orelse and not node.flag and not node.roles:
+            case If(test=test, body=then, orelse=orelse) if orelse and not node.roles:
                 more = tuple(_where_inside(then, given + test, buffers, inner, is_implied))
                 return replace(node, test=test + more) if more else with_body(node, split(then, given + test))
             case If(test=test, body=then, orelse=()):

@@ -63,7 +63,7 @@ class For:
 @dataclass(frozen=True)
 class If:
     """`body` where every condition of `test` holds, else `orelse`: a version of it, or other work where the two have
-    names of `roles`. `flag` names a test made before."""
+    names of `roles`. `flag` names a test made before, of some of its conditions or of all."""
 
     test: tuple[Condition, ...]
     body: tuple[Spmd, ...]

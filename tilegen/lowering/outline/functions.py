@@ -276,8 +276,6 @@ def _can_stand(inside: list[Spmd], view: _View, own: set[str], buffers: Mapping[
     if own & view.names:
         return False
     for node in inside:
-        if isinstance(node, If) and node.flag:
-            return False
         if isinstance(node, For) and not node.extent.names() <= view.names | own:
             return False
         if isinstance(node, VectorStore) and node.name not in vectors:

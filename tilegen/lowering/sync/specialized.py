@@ -66,14 +66,16 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     if block.consumers is None:
         return body
     cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
-    common = [n for n in body if isinstance(n, StartBarriers | Flag | Let)]
-    rest = tuple(n for n in body if not isinstance(n, StartBarriers | Flag | Let))
+    common = [n for n in body if isinstance(n, StartBarriers | Let)]
+    rest = tuple(n for n in body if not isinstance(n, StartBarriers | Let))
     consuming, producing = (_count_slots(role) for role in (_consuming(rest, block), _producing(rest)))
     others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
     if block.budgets:
         consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
         others = (RegisterBudget(block.budgets.producer, more=False), *others)
-    return (*common, If((block.consumers,), consuming, others), *([Await(CLUSTER)] if cluster else []))
+    role = Flag("is_consumer", (block.consumers,))
+    choice = If(role.test, consuming, others, flag=role.name)
+    return (*common, role, choice, *([Await(CLUSTER)] if cluster else []))
 
 
 def _fills(node: Spmd) -> bool:
@@ -95,7 +97,7 @@ def _consuming(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
             case If():
                 then, orelse = _consuming(node.body, block), _consuming(node.orelse, block)
                 test = tuple(c for c in node.test if c != block.consumers)
-                out += (replace(node, test=test, body=then, orelse=orelse),) if test or node.flag else then
+                out += (replace(node, test=test, body=then, orelse=orelse),) if test else then
             case _:
                 out.append(node)
     return tuple(out)
