@@ -185,7 +185,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = named_places(body, plan.shares)
     body = split_roles(body, block)
     body = complete_batches(body)
-    body = overlap_batches(body, node, known)
+    body = overlap_batches(body, node)
     body = _declare_registers(body, [b for b in buffers if b.space == "register"], node)
     body, every = take_turns(body, tuple(memory.values()), block)
     body = make_functions(body, every, _known_integers(tree, block, plan.where))

@@ -11,7 +11,8 @@
                                              if n >= 1: release emptied[the last slot]
 
 Nothing in the loop looks at what they compute, and what they read lies in the slots: a slot is released one iteration
-later. A ring of two slots is enough for that.
+later. A ring of two slots is enough for that. The last test stays though each loop has an iteration: without it ptxas
+takes the registers to be changed on a path around the loop, and waits for each product before it begins the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.launch.product_nodes import Described
+from tilegen.lowering.launch.product_nodes import Described, Hold
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Arrive, Await, Fence, NextSlot
 
