@@ -386,7 +386,9 @@ swiglu(const __grid_constant__ TensorMap A_map,
             hold<64>(&Pf[0][0]);
             hold<64>(&Qf[0][0]);
 
-            release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
+            if ((K + 63) / 64 >= 1) {
+                release(&emptied[slot_before<6>(slot)]);  // As, Gs and Us have been read
+            }
 
             // cache_register(C, at=bj) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][32];

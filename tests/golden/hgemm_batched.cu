@@ -305,7 +305,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
+            if ((K + TK - 1) / TK >= 1) {
+                release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
+            }
 
             // cache_register(C, at=pq) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][64];

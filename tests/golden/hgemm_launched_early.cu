@@ -299,7 +299,9 @@ hgemm(const __grid_constant__ TensorMap A_map,
         complete_wgmma();
         hold<64>(&Pf[0]);
 
-        release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
+        if ((K + TK - 1) / TK >= 1) {
+            release(&emptied[slot_before<8>(slot)]);  // As and Bs have been read
+        }
 
         // cache_register(C, at=bj) -> Cf
         __align__(4) __nv_bfloat16 Cf[64];

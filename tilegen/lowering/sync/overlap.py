@@ -22,7 +22,7 @@ from dataclasses import replace
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Node
 from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.launch.product_nodes import Described, Hold
+from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Arrive, Await, Fence, NextSlot
 
