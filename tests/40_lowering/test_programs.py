@@ -88,7 +88,9 @@ def test_full_tiles_are_tested_once_and_have_no_tests_inside():
     (launch,) = lower(schedule_stock("gemm", "registers").tree)
     (flag,) = [node for node in walk(launch.body) if isinstance(node, Flag)]
     named = [node for node in walk(launch.body) if isinstance(node, If) and node.flag]
-    assert [node.flag for node in named] == [flag.name] * 2
+    assert [node.flag for node in named] == [flag.name] * 3
+    assert all({*flag.test} < {*node.test} for node in named[:2])  # and whether the tile of K is whole
+    assert named[2].test == flag.test
     for node in named:
         assert not [inner for inner in walk(node.body) if isinstance(inner, If)]
         assert [inner for inner in walk(node.orelse) if isinstance(inner, If)]

@@ -94,16 +94,36 @@ def test_a_statement_that_is_there_twice():
     assert "runs more than once" in violation_of("vector_add", "plain", twice, "coverage")
 
 
-def test_a_wrong_test_for_full_tiles():
-    def early(flag):
-        return replace(flag, test=tuple(Condition(c.value + 1) for c in flag.test))
+def with_full_test(change):
+    """Changes the test that has a name, there and where it is asked."""
 
-    assert "outside 'A'" in violation_of("gemm", "registers", nth(Flag, 0, early), "bounds")
+    def changed(launch):
+        (flag,) = [v for v in walk(launch.body) if isinstance(v, Flag)]
+        new = change(flag.test)
+
+        def one(v):
+            if isinstance(v, If) and v.flag:
+                return replace(v, test=(*new, *(c for c in v.test if c not in flag.test)))
+            return replace(v, test=new) if v is flag else v
+
+        return in_body(one)(launch)
+
+    return changed
+
+
+def test_a_wrong_test_for_full_tiles():
+    early = with_full_test(lambda test: tuple(Condition(c.value + 1) for c in test))
+    assert "(M=127, K=4, N=128)" in violation_of("gemm", "registers", early, "coverage")
 
 
 def test_a_full_version_that_forgets_a_test_of_another_size():
-    one = nth(Flag, 0, lambda flag: replace(flag, test=flag.test[:1]))
-    assert "outside 'A'" in violation_of("gemm", "registers", one, "bounds")
+    one = with_full_test(lambda test: test[:1])
+    assert "(M=128, K=4, N=4)" in violation_of("gemm", "registers", one, "coverage")
+
+
+def test_a_name_of_a_test_that_another_list_makes():
+    here = in_body(lambda v: () if isinstance(v, Flag) else v)
+    assert "the test 'full_tile' is used where it has not been made" in violation_of("gemm", "across", here, "text")
 
 
 # -- 2: order

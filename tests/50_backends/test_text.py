@@ -1,6 +1,7 @@
 """The emitted text: read by people, so some of it is kept as it is; compiled and run for the rest."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ GOLDEN = [
     ("scan", "blocks"), ("keypoints", "columns"), ("compaction", "coarsened"),
     ("compaction_ordered", "look_back"), ("recurrence", "vectors"), ("topk", "blocks"),
 ]  # fmt: skip
+GOLDEN_FILES = Path(__file__).parent.parent / "golden"
 KINDS = """
 kernel halves(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
@@ -202,6 +204,32 @@ def test_scheduled_kernels_run(name, steps, unit):
     """At odd sizes without vectors, and at multiples of 16 with them."""
     scheduled_kernel = apply_steps(kernels()[name], steps)
     run_on_pocl(scheduled_kernel, {size: (3 + 2 * n) * unit for n, size in enumerate(scheduled_kernel.kernel.sizes)})
+
+
+def test_long_lines_are_broken_at_what_binds_least_and_aligned():
+    """Arguments stand below the first one, or below the call; a product stays whole while a sum can be broken."""
+    row, column = (" + ".join(f"{name}{n} * 16" for n in range(8)) for name in ("i", "j"))
+    assert wrap_line(f"    store(&C[({row} + vi) * N + {column} + vj], registers);") == [
+        "    store(",
+        f"        &C[({row} + vi) * N + j0 * 16 + j1 * 16",
+        "           + j2 * 16 + j3 * 16 + j4 * 16 + j5 * 16 + j6 * 16 + j7 * 16 + vj],",
+        "        registers);",
+    ]
+    assert wrap_line(f"    copy(&As[{row}], &A[{row}]);") == [f"    copy(&As[{row}],", f"         &A[{row}]);"]
+    assert wrap_line(f"    bool full = {row} < M && {column} < N;") == [
+        "    bool full =",
+        f"        {row} < M",
+        f"        && {column} < N;",
+    ]
+
+
+@pytest.mark.parametrize("deeper", [40, 80])
+def test_broken_lines_have_the_words_of_the_line(deeper):
+    for path in GOLDEN_FILES.glob("*.cu"):
+        for line in path.read_text().splitlines():
+            if not line.lstrip().startswith("//"):
+                broken = wrap_line(" " * deeper + line)
+                assert "".join(broken).replace(" ", "") == line.replace(" ", ""), line
 
 
 def test_a_comment_behind_code_is_not_broken():

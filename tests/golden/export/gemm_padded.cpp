@@ -216,7 +216,7 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
 }
 
 cudaError_t launch_gemm_B_global_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                       cudaStream_t stream)
 {
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &N};
@@ -225,7 +225,7 @@ cudaError_t launch_gemm_B_global_whole([[maybe_unused]] const Sizes& size, const
 }
 
 cudaError_t launch_gemm_A_shared_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                       cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -235,7 +235,7 @@ cudaError_t launch_gemm_A_shared_whole([[maybe_unused]] const Sizes& size, const
 }
 
 cudaError_t launch_gemm_C_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -246,7 +246,7 @@ cudaError_t launch_gemm_C_whole([[maybe_unused]] const Sizes& size, const Argume
 }
 
 cudaError_t launch_gemm_B_global_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                        cudaStream_t stream)
 {
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
@@ -256,7 +256,7 @@ cudaError_t launch_gemm_B_global_vector([[maybe_unused]] const Sizes& size, cons
 }
 
 cudaError_t launch_gemm_A_shared_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                        cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -266,7 +266,7 @@ cudaError_t launch_gemm_A_shared_vector([[maybe_unused]] const Sizes& size, cons
 }
 
 cudaError_t launch_gemm_C_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                 cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -277,7 +277,7 @@ cudaError_t launch_gemm_C_vector([[maybe_unused]] const Sizes& size, const Argum
 }
 
 cudaError_t launch_gemm_C_scalar([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                 cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -288,7 +288,7 @@ cudaError_t launch_gemm_C_scalar([[maybe_unused]] const Sizes& size, const Argum
 }
 
 cudaError_t launch_gemm_B_global_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                          cudaStream_t stream)
 {
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &N};
@@ -297,7 +297,7 @@ cudaError_t launch_gemm_B_global_whole_64([[maybe_unused]] const Sizes& size, co
 }
 
 cudaError_t launch_gemm_A_shared_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                          cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -307,7 +307,7 @@ cudaError_t launch_gemm_A_shared_whole_64([[maybe_unused]] const Sizes& size, co
 }
 
 cudaError_t launch_gemm_C_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                   cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -318,7 +318,7 @@ cudaError_t launch_gemm_C_whole_64([[maybe_unused]] const Sizes& size, const Arg
 }
 
 cudaError_t launch_gemm_B_global_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                           cudaStream_t stream)
 {
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
@@ -328,7 +328,7 @@ cudaError_t launch_gemm_B_global_vector_64([[maybe_unused]] const Sizes& size, c
 }
 
 cudaError_t launch_gemm_A_shared_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                           cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -338,7 +338,7 @@ cudaError_t launch_gemm_A_shared_vector_64([[maybe_unused]] const Sizes& size, c
 }
 
 cudaError_t launch_gemm_C_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                    cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -349,7 +349,7 @@ cudaError_t launch_gemm_C_vector_64([[maybe_unused]] const Sizes& size, const Ar
 }
 
 cudaError_t launch_gemm_C_scalar_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                    cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -503,7 +503,7 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 }  // namespace
 
 extern "C" cudaError_t gemm_launch(const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N,
-    void* workspace, size_t workspace_bytes, cudaStream_t stream)
+                                   void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;
@@ -513,7 +513,7 @@ extern "C" cudaError_t gemm_launch(const float* A, const float* B, float* C, int
 }
 
 extern "C" cudaError_t gemm_launch_as(int version, const float* A, const float* B, float* C, int64_t M, int64_t K,
-    int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
+                                      int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;

@@ -18,7 +18,7 @@ extern "C" {
 // Sizes are at least 1, or 0 where all outputs are empty.
 // What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is reported later.
 cudaError_t gemm_launch(const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N, void* workspace,
-    size_t workspace_bytes, cudaStream_t stream);
+                        size_t workspace_bytes, cudaStream_t stream);
 
 // The bytes of scratch memory between launches that a call needs at these sizes, for A_global: f32[((M + 127)/128)*128,
 //     ((K + 31)/32)*32], B_global: f32[((K + 31)/32)*32, ((N + 255)/256)*256].
@@ -38,7 +38,7 @@ const char* gemm_version_name(int version);
 
 // Launches the version of this number. One that is not right for the arguments is an error.
 cudaError_t gemm_launch_as(int version, const float* A, const float* B, float* C, int64_t M, int64_t K, int64_t N,
-    void* workspace, size_t workspace_bytes, cudaStream_t stream);
+                           void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

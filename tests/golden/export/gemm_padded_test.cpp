@@ -100,9 +100,9 @@ static size_t run(int64_t M, int64_t K, int64_t N)
     const size_t bytes = gemm_workspace_bytes(M, K, N);
     Array<unsigned char> workspace(bytes, 0);
     std::printf("gemm: M = %lld, K = %lld, N = %lld\n", static_cast<long long>(M), static_cast<long long>(K),
-        static_cast<long long>(N));
+                static_cast<long long>(N));
     check(gemm_launch(array_A.data, array_B.data, array_C.data, M, K, N, workspace.data, bytes, nullptr),
-        gemm_error_text());
+          gemm_error_text());
     check(cudaDeviceSynchronize());
     reference::gemm(array_A.expected, array_B.expected, array_C.expected, M, K, N);
     return array_A.differing("A", 0.0) + array_B.differing("B", 0.0) + array_C.differing("C", 0.001);

@@ -83,9 +83,8 @@ Int place_scratch(const Sizes&, Arguments&, const void*)
 }
 
 const int version_count = 10;
-const char* const version_names[version_count] =
-    {"whole", "vector", "mixed_1", "mixed_2", "scalar", "whole_64", "vector_64", "mixed_1_64", "mixed_2_64",
-        "scalar_64"};
+const char* const version_names[version_count] = {"whole", "vector", "mixed_1", "mixed_2", "scalar", "whole_64",
+                                                  "vector_64", "mixed_1_64", "mixed_2_64", "scalar_64"};
 
 // True if sizes and addresses are as the version needs them.
 bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] const Arguments& given)
@@ -280,22 +279,20 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
 }
 
 cudaError_t launch_hgemm_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                               cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
@@ -303,22 +300,20 @@ cudaError_t launch_hgemm_whole([[maybe_unused]] const Sizes& size, const Argumen
 }
 
 cudaError_t launch_hgemm_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -326,22 +321,20 @@ cudaError_t launch_hgemm_vector([[maybe_unused]] const Sizes& size, const Argume
 }
 
 cudaError_t launch_hgemm_mixed_1([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                 cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -349,7 +342,7 @@ cudaError_t launch_hgemm_mixed_1([[maybe_unused]] const Sizes& size, const Argum
 }
 
 cudaError_t launch_hgemm_mixed_2([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                 cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -360,7 +353,7 @@ cudaError_t launch_hgemm_mixed_2([[maybe_unused]] const Sizes& size, const Argum
 }
 
 cudaError_t launch_hgemm_scalar([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
     const int K = static_cast<int>(size.K);
@@ -371,22 +364,20 @@ cudaError_t launch_hgemm_scalar([[maybe_unused]] const Sizes& size, const Argume
 }
 
 cudaError_t launch_hgemm_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                  cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
@@ -394,22 +385,20 @@ cudaError_t launch_hgemm_whole_64([[maybe_unused]] const Sizes& size, const Argu
 }
 
 cudaError_t launch_hgemm_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                   cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -417,22 +406,20 @@ cudaError_t launch_hgemm_vector_64([[maybe_unused]] const Sizes& size, const Arg
 }
 
 cudaError_t launch_hgemm_mixed_1_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                    cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     CUtensorMap map_0 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.A, {size.K, size.M}, {64, 128},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
-        if (cudaError_t error =
-            describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, given.B, {size.N, size.K}, {64, 64},
-                CU_TENSOR_MAP_SWIZZLE_128B))
+        if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -440,7 +427,7 @@ cudaError_t launch_hgemm_mixed_1_64([[maybe_unused]] const Sizes& size, const Ar
 }
 
 cudaError_t launch_hgemm_mixed_2_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                    cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -451,7 +438,7 @@ cudaError_t launch_hgemm_mixed_2_64([[maybe_unused]] const Sizes& size, const Ar
 }
 
 cudaError_t launch_hgemm_scalar_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                   cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
     const long long K = static_cast<long long>(size.K);
@@ -589,7 +576,7 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 }  // namespace
 
 extern "C" cudaError_t hgemm_launch(const void* A, const void* B, void* C, int64_t M, int64_t K, int64_t N,
-    void* workspace, size_t workspace_bytes, cudaStream_t stream)
+                                    void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;
@@ -599,7 +586,7 @@ extern "C" cudaError_t hgemm_launch(const void* A, const void* B, void* C, int64
 }
 
 extern "C" cudaError_t hgemm_launch_as(int version, const void* A, const void* B, void* C, int64_t M, int64_t K,
-    int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
+                                       int64_t N, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;

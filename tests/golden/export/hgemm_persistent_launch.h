@@ -18,7 +18,7 @@ extern "C" {
 // Sizes are at least 1, or 0 where all outputs are empty.
 // What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is reported later.
 cudaError_t hgemm_launch(const void* A, const void* B, void* C, int64_t M, int64_t K, int64_t N, void* workspace,
-    size_t workspace_bytes, cudaStream_t stream);
+                         size_t workspace_bytes, cudaStream_t stream);
 
 // The bytes of scratch memory that a call needs at these sizes: none, so that it takes NULL and 0.
 size_t hgemm_workspace_bytes(int64_t M, int64_t K, int64_t N);
@@ -36,7 +36,7 @@ const char* hgemm_version_name(int version);
 
 // Launches the version of this number. One that is not right for the arguments is an error.
 cudaError_t hgemm_launch_as(int version, const void* A, const void* B, void* C, int64_t M, int64_t K, int64_t N,
-    void* workspace, size_t workspace_bytes, cudaStream_t stream);
+                            void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -108,9 +108,9 @@ static size_t run(int64_t M, int64_t K, int64_t N)
     const size_t bytes = hgemm_workspace_bytes(M, K, N);
     Array<unsigned char> workspace(bytes, 0);
     std::printf("hgemm: M = %lld, K = %lld, N = %lld\n", static_cast<long long>(M), static_cast<long long>(K),
-        static_cast<long long>(N));
+                static_cast<long long>(N));
     check(hgemm_launch(array_A.data, array_B.data, array_C.data, M, K, N, workspace.data, bytes, nullptr),
-        hgemm_error_text());
+          hgemm_error_text());
     check(cudaDeviceSynchronize());
     std::vector<float> scratch_0(M * N);
     reference::hgemm_P(array_A.expected, array_B.expected, scratch_0.data(), M, K, N);

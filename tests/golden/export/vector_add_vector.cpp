@@ -193,7 +193,7 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
 }
 
 cudaError_t launch_vector_add_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                    cudaStream_t stream)
 {
     const void* arguments[] = {&given.A, &given.B, &given.C};
     const Int blocks[3] = {product({(size.N + 3) / 4 / 256}), product({1}), product({1})};
@@ -201,7 +201,7 @@ cudaError_t launch_vector_add_whole([[maybe_unused]] const Sizes& size, const Ar
 }
 
 cudaError_t launch_vector_add_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                     cudaStream_t stream)
 {
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &N};
@@ -210,7 +210,7 @@ cudaError_t launch_vector_add_vector([[maybe_unused]] const Sizes& size, const A
 }
 
 cudaError_t launch_vector_add_scalar([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                     cudaStream_t stream)
 {
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &N};
@@ -219,7 +219,7 @@ cudaError_t launch_vector_add_scalar([[maybe_unused]] const Sizes& size, const A
 }
 
 cudaError_t launch_vector_add_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                       cudaStream_t stream)
 {
     const void* arguments[] = {&given.A, &given.B, &given.C};
     const Int blocks[3] = {product({(size.N + 3) / 4 / 256}), product({1}), product({1})};
@@ -227,7 +227,7 @@ cudaError_t launch_vector_add_whole_64([[maybe_unused]] const Sizes& size, const
 }
 
 cudaError_t launch_vector_add_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                        cudaStream_t stream)
 {
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &N};
@@ -236,7 +236,7 @@ cudaError_t launch_vector_add_vector_64([[maybe_unused]] const Sizes& size, cons
 }
 
 cudaError_t launch_vector_add_scalar_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
-    cudaStream_t stream)
+                                        cudaStream_t stream)
 {
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.A, &given.B, &given.C, &N};
@@ -360,7 +360,7 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 }  // namespace
 
 extern "C" cudaError_t vector_add_launch(const float* A, const float* B, float* C, int64_t N, void* workspace,
-    size_t workspace_bytes, cudaStream_t stream)
+                                         size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;
@@ -370,7 +370,7 @@ extern "C" cudaError_t vector_add_launch(const float* A, const float* B, float* 
 }
 
 extern "C" cudaError_t vector_add_launch_as(int version, const float* A, const float* B, float* C, int64_t N,
-    void* workspace, size_t workspace_bytes, cudaStream_t stream)
+                                            void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Arguments given = {};
     given.A = A;

@@ -97,7 +97,7 @@ static size_t run(int64_t N)
     Array<unsigned char> workspace(bytes, 0);
     std::printf("vector_add: N = %lld\n", static_cast<long long>(N));
     check(vector_add_launch(array_A.data, array_B.data, array_C.data, N, workspace.data, bytes, nullptr),
-        vector_add_error_text());
+          vector_add_error_text());
     check(cudaDeviceSynchronize());
     reference::vector_add(array_A.expected, array_B.expected, array_C.expected, N);
     return array_A.differing("A", 0.0) + array_B.differing("B", 0.0) + array_C.differing("C", 0.001);
