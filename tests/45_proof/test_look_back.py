@@ -20,7 +20,8 @@ from tilegen.ir.nodes import Const
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, If, LookBack
+from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.timelines import LookBack
 from tilegen.proof import prove
 
 STEPS = """

@@ -15,7 +15,8 @@ from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Stmt, Tree
 from tilegen.ir.walk import accesses, loads
 from tilegen.judge import check_apart
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Declare, For, If, Launch, LookBack, Spmd, nodes, with_lists
+from tilegen.lowering.launch.program import Declare, For, If, Launch, Spmd, nodes, with_lists
+from tilegen.lowering.launch.timelines import LookBack
 from tilegen.poly import Refused
 from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.lift import Lifted

@@ -6,6 +6,7 @@ from tests.support.reader.values import Mismatch, Values
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import walk, writes
 from tilegen.lowering.launch import program as p
+from tilegen.lowering.launch.timelines import LookBack
 
 
 def same(mine, wanted, what):
@@ -95,7 +96,7 @@ def written_by(value):
             return [name for name, _ in writes(value)]
         case p.VectorStore(target=target) | p.VectorCopy(target=target):
             return [target.buffer]
-        case p.LookBack():
+        case LookBack():
             return [value.states]
         case p.Perform():
             return [value.operands[-1].buffer]

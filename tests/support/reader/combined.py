@@ -7,17 +7,15 @@ from tests.support.reader.calls import memory_between, same
 from tests.support.reader.values import Memory
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access, Const, Op
-from tilegen.lowering.launch.program import LookBack, nodes
+from tilegen.lowering.launch.program import nodes
+from tilegen.lowering.launch.timelines import LookBack
 
 ONE_OR_NONE = (Const(1, "i32"), Const(0, "i32"))
 
 
 class Combined:
     def combined(self, node, texts):
-        if isinstance(node, LookBack):
-            self.look_back(node, texts)
-        else:
-            (self.combine if node.arg is None or node.start else self.combine_pair)(node, texts)
+        (self.combine if node.arg is None or node.start else self.combine_pair)(node, texts)
 
     def combine(self, node, texts):
         """What lanes exchange: a call of a helper, in OpenCL with the place that it goes through."""
@@ -91,7 +89,7 @@ class Combined:
     def look_back(self, node, texts):
         """The register becomes what the helper gives for its start, and for what the block adds."""
         text = self._take(texts, c_text.Assign)
-        kind = self.dialect.types[node.dtype]
+        kind = self.dialect.types[self.launch.buffers[node.buffer].dtype]
         place, number, blocks, start, value = text.value[3]
         same((text.sign, *text.value[:3]), ("=", "call", f"{node.reduce}_of_blocks_before", (kind,)), "a look-back")
         same(self.place(text.target), self.place_of(Access(node.buffer, ())), "what blocks hand on")

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
 from tilegen.lowering.launch.memory import bytes_of
-from tilegen.lowering.launch.timelines import Arrive, Barrier
+from tilegen.lowering.launch.timelines import Arrive, Barrier, LookBack
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -229,9 +229,11 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
                 self.scope[text.name] = self.env[name]
             case Barrier():
                 self._barrier(node, texts)
+            case LookBack():
+                self.look_back(node, texts)
             case _ if isinstance(node, ReadByBulk):
                 self.bulk(node, texts)
-            case p.Combine() | p.LookBack():
+            case p.Combine():
                 self.combined(node, texts)
             case p.Perform():
                 self.perform(node, texts)

@@ -30,7 +30,6 @@ from tilegen.lowering.launch.program import (
     Function,
     If,
     Let,
-    LookBack,
     Perform,
     Start,
     VectorCopy,
@@ -39,7 +38,17 @@ from tilegen.lowering.launch.program import (
     VectorStore,
 )
 from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import (
+    Arrive,
+    Await,
+    Barrier,
+    Box,
+    Fence,
+    LookBack,
+    NextSlot,
+    StartBarriers,
+    StartRing,
+)
 
 # What a GPU has instructions for.
 ATOMIC = {("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32")}

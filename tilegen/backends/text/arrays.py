@@ -7,8 +7,8 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
 from tilegen.lowering.launch.memory import stored_extents
-from tilegen.lowering.launch.program import Launch, LookBack, VectorCopy, VectorStore
-from tilegen.lowering.launch.timelines import STORES, Box
+from tilegen.lowering.launch.program import Launch, VectorCopy, VectorStore
+from tilegen.lowering.launch.timelines import STORES, Box, LookBack
 
 
 def shared_extents(buffer: Buffer) -> list[int]:

@@ -13,12 +13,11 @@ from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import by_lanes, list_lines, take_line, taken_together
-from tilegen.backends.text.look_back import look_back_line, number_line
 from tilegen.backends.text.perform import call_of
 from tilegen.backends.text.ragged import ends
 from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
-from tilegen.backends.text.timelines import timeline_lines
+from tilegen.backends.text.timelines import number_line, timeline_lines
 from tilegen.ir.affine import const, var
 from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
@@ -33,7 +32,6 @@ from tilegen.lowering.launch.program import (
     If,
     Launch,
     Let,
-    LookBack,
     Perform,
     Spmd,
     TimelineNode,
@@ -118,8 +116,6 @@ class Body:
             case Call(function, arguments):
                 given = [*self._seen.get(function, ()), *map(w.index, arguments)]
                 return [f"{self._name_of_function(function)}({', '.join(given)});"]
-            case LookBack():
-                return [look_back_line(node, self._writer)]
             case Combine():
                 return combine_lines(node, w, self._launch)
             case Perform():

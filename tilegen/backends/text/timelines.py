@@ -12,7 +12,7 @@ from tilegen.backends.text.perform import hold_lines
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices
-from tilegen.lowering.launch.program import Spmd, Start, TimelineNode
+from tilegen.lowering.launch.program import For, Spmd, Start, TimelineNode, nodes
 from tilegen.lowering.launch.timelines import (
     BLOCK,
     CLUSTER,
@@ -23,6 +23,7 @@ from tilegen.lowering.launch.timelines import (
     Barrier,
     Box,
     Fence,
+    LookBack,
     NextSlot,
     RingPlace,
     StartBarriers,
@@ -69,6 +70,14 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             return hold_lines(node.buffers, writer) or said.call(line.fence)
         case Box():
             return said.call(line.box_of_blocks if node.blocks else line.box)
+        case LookBack():
+            return said.call(line.wait)
+
+
+def number_line(loop: For, writer: Writer, integer: str) -> str:
+    """The declaration of the iteration that a block is, by the number that it draws."""
+    node = next(node for node in nodes(loop.body) if isinstance(node, LookBack))
+    return f"const {integer} {writer.names[loop.name]} = {node.line.opens.format_map(_Said(node, writer))};"
 
 
 @dataclass(frozen=True)
@@ -85,9 +94,7 @@ class _Said:
     def __getitem__(self, word: str) -> object:
         node, writer = self.node, self.writer
         match word:
-            case "at":
-                if isinstance(node.at, Affine):
-                    return writer.index(node.at)
+            case "at" if isinstance(node.at, Access):
                 return _released(node.at, writer) if isinstance(node, Arrive) else _address(node.at, writer)
             case "parity":
                 return _parity(node.number, writer)
@@ -97,14 +104,21 @@ class _Said:
                 return _have(node.buffers)
             case "place":
                 return _first_place(node.place, writer)
-            case "map":
-                return writer.names[node.map]
+            case "map" | "states" | "block":
+                return writer.names[getattr(node, word)]
+            case "register":
+                return writer.element(node.buffer, ())
+            case "kind":
+                return writer.storage(node.buffer)
+            case "value":
+                return writer.value(node.value, -1)
             case "rank":
                 return len(node.coordinates)
             case "coordinates":
                 return ", ".join(_coordinates(node.coordinates, writer))
             case _:
-                return getattr(node, word)
+                said = getattr(node, word)
+                return writer.index(said) if isinstance(said, Affine) else said
 
 
 def _have(buffers: tuple[str, ...]) -> str:

@@ -26,7 +26,6 @@ from tilegen.lowering.launch.program import (
     If,
     Launch,
     Let,
-    LookBack,
     Perform,
     Spmd,
     Start,
@@ -274,7 +273,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | Let() | RegisterBudget() | LookBack():
+            case Flag() | VectorDeclare() | Let() | RegisterBudget():
                 pass
             case _ if isinstance(node, OtherNode):
                 pass

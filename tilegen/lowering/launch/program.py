@@ -35,7 +35,6 @@ from tilegen.ir.nodes import (
 from tilegen.ir.ragged import Bounds
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
-from tilegen.lowering.launch.look_back_node import LookBack as LookBack
 from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.register_budgets import RegisterBudget
@@ -236,7 +235,7 @@ class Start(Event):
 TimelineNode = Start | OtherNode
 Spmd = (
     For | If | Flag | Let | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | Combine | LookBack | Perform | TimelineNode | RegisterBudget | Function | Call | Stmt
+    | Combine | Perform | TimelineNode | RegisterBudget | Function | Call | Stmt
 )  # fmt: skip
 
 

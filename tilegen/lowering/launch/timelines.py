@@ -6,6 +6,7 @@
     Barrier(line, at)           the thread arrives, and goes on when all others have
     Fence(line)                 what is written so far, to memory or registers, is there for what is started next
     Box(line, ..)               work to start: a bulk copy, or a bulk store
+    LookBack(line, ..)          the block waits for those of smaller numbers, and has what they hand on
 
 A timeline counts events from 0. A row of the table says what makes one happen and who waits for it, and has the words
 of the text. Of an array of barriers each is a timeline, and `at` says which. A new way of waiting is a new row.
@@ -18,7 +19,7 @@ from functools import cache
 from typing import Literal, TypeGuard
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.nodes import Access
+from tilegen.ir.nodes import Access, Expr
 from tilegen.lowering.launch.claims import Claim, sentence
 
 ONE = const(1)
@@ -113,6 +114,13 @@ CLUSTER = Timeline(
 BLOCK = Timeline("block", "threads", "__syncthreads()", "{reason}", fence="fence_async()")
 CONSUMERS = replace(BLOCK, name="consumers", wait="wait_for_each_other<{count}>()")
 GROUP = replace(BLOCK, name="group", wait="wait_for_group<{count}>({at})")
+# Blocks of one launch, by the numbers that they draw: each arrives with what it adds to a value.
+STATES = Timeline(
+    "states",
+    "blocks",
+    "{register} = {reduce}_of_blocks_before<{kind}>({states}, {block}, {blocks}, {register}, {value})",
+    opens="draw_number({states})",
+)
 # Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.
 COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies()", only_cuda=True)
 
@@ -219,6 +227,22 @@ class Box(_AtBarrier):
     step: str = field(default="", compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class LookBack:
+    """The register `buffer` is what it is at this place of an iteration of the loop `block`, which are blocks.
+
+    It has its start before that, and this block adds `value` to it. The blocks tell each other in `states`.
+    """
+
+    buffer: str
+    reduce: str
+    block: str
+    blocks: Affine
+    value: Expr
+    states: str
+    line: Timeline = STATES
+
+
 def box_place(buffer: str, dimension: int) -> str:
     """The name of the place along a dimension of the box in a buffer, the fastest one being 0."""
     return f"{buffer}.box{dimension}"
@@ -274,7 +298,7 @@ class NextSlot:
 
 
 # All of them, but for `Start`, which has a program in it.
-OtherNode = Arrive | Await | Barrier | Fence | Box | StartBarriers | StartRing | NextSlot
+OtherNode = Arrive | Await | Barrier | Fence | Box | LookBack | StartBarriers | StartRing | NextSlot
 
 
 def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:

@@ -16,7 +16,8 @@ from tilegen.errors import LimitError
 from tilegen.ir.nodes import Loop, Stmt, Tree
 from tilegen.ir.walk import accesses, loops
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, If, Launch, LookBack, Spmd, nodes, with_body
+from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.launch.timelines import LookBack
 
 _SHARED_BYTES = 8  # of the block's number, and of what is before it
 
@@ -65,6 +66,5 @@ def _with_node(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd
     update = next((n for n in body if isinstance(n, Stmt) and n.target.buffer == name), None)
     if update is None or not update.reduce:
         raise LimitError(f"'{name}' is not updated beside what reads it in '{loop.name}'", loop.span)
-    dtype, states = launch.buffers[name].dtype, f"{name}.states"
-    found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, dtype, states)
+    found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, f"{name}.states")
     return (*body[:place], found, *body[place:])
