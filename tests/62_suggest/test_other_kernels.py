@@ -83,3 +83,18 @@ def test_rows_whose_ends_data_tell_stay_whole():
     for name in api.load("sparse").kernels:
         kernel = api.load("sparse").kernel(name).ir
         assert "PART" not in suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("operands", ["A[i, k] * B[k, j]", "A[k, i] * B[j, k]"])
+def test_matrices_with_rows_that_vectors_do_not_divide_are_copied_first(operands):
+    shapes = "A: f32[M, K], B: f32[K, N]" if "A[i" in operands else "A: f32[K, M], B: f32[N, K]"
+    text = f"kernel k({shapes}, b: f32[N]) -> C: f32[M, N]:\n    C[i, j] = max(sum[k]({operands}) + b[j], 0)\n"
+    kernel = api.from_text(text).kernel().ir
+    found, even = (suggest(kernel, {"M": n, "N": n, "K": n}, stock_machine("h100")) for n in (1029, 1028))
+    assert "copied first into whole tiles" in found
+    assert "copied first" not in even
+    scheduled = api.from_text(text + found, cache=False).kernel().schedule("suggested")
+    assert scheduled.prove().verdict == "proved"
+    tried = cases(scheduled.kernel, sizes_to_check([scheduled.tree], {}, INTERPRETER_LIMITS))
+    check(program(scheduled.tree, engine("cpu")), tried)

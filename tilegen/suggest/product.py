@@ -128,24 +128,38 @@ def product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     form = form_of(nests)
     assert form
     for tile in tiles_for(form, machine):
-        with suppress(TilegenError):
-            yield _tiled(nests, draft, form, tile)
-            return
+        for whole in (True, False) if _pays_to_copy(nests, form) else (False,):
+            with suppress(TilegenError):
+                yield _tiled(nests, draft, form, tile, whole=whole)
+                return
 
 
-def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
+def _pays_to_copy(nests: Nests, form: Form) -> bool:
+    """True of two matrices with rows that vectors do not divide, if enough results use each element of them."""
+    operands = (form.left, form.right)
+    rows = [nests.tensor(load.buffer).shape[nests.tensor(load.buffer).order[-1]] for load in operands]
+    matrices = all(len(load.index) == 2 for load in operands) and form.left.buffer != form.right.buffer
+    uneven = any(extent.evaluate(nests.sizes) % 4 for extent in rows)
+    used = min(form.row.extent, form.column.extent)
+    plain = not form.outer and not nests.equations[0].conditions
+    return matrices and uneven and plain and used >= 1024 and form.term.extent < 2**18  # rows of blocks that a grid has
+
+
+def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, *, whole: bool) -> Draft:
     i, j, k = form.row.word, form.column.word, form.term.word
     if len(nests.equations) > 1:
         draft = draft.say("What follows the product is computed in its loops, from the sums in registers.")
     draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
     *others, row, column = names
     term, outer = form.term.names[0], [axis.names[0] for axis in form.outer]
+    draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
+    draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
+    if whole:
+        draft = _copied(nests, draft, form, (tm, tn))
     (bi, wi, ci, li, vi), (bj, wj, cj, lj, vj) = (
         [draft.fresh(f"{letter}{word}") for letter in "bwclv"] for word in (i, j)
     )
     ti, tj, ko, ki, lane = (draft.fresh(name) for name in (f"t{i}", f"t{j}", f"{k}o", f"{k}i", "lane"))
-    draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
-    draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
     draft, tk = draft.number("TK", 8, (8, 16))
     draft, down = draft.number("WI", tile.warps_down, (1, 2, 4))
     draft, along = draft.number("WJ", tile.warps_along, (1, 2, 4))
@@ -170,14 +184,43 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile) -> Draft:
         "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
     )
     left, right = used_by(form, vi, vj)
-    draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}")
-    draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}")
-    draft = draft.steps(f"cache_operands({a}, {b}, {ki})")
-    draft = draft.steps(f"walk_columns({ci}, {vi}, {cj}, {vj})")
+    if whole:
+        a, b = (f"{load.buffer}.global.shared" for load in (form.left, form.right))
+        draft = draft.steps(*(f"cache_shared({name.removesuffix('.shared')}, at={ko}, vector=4)" for name in (a, b)))
+    else:
+        draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}")
+        draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}")
+    draft = draft.steps(f"cache_operands({a}, {b}, {ki})", f"walk_columns({ci}, {vi}, {cj}, {vj})")
     draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
-    whole = [] if nests.equations[0].conditions else [ahead]  # a tile that has no terms is left out
-    return draft.first(*whole, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
+    last = [] if nests.equations[0].conditions else [ahead]  # a tile that has no terms is left out
+    return draft.first(*last, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
+
+
+def _copied(nests: Nests, draft: Draft, form: Form, sizes: tuple[str, str]) -> Draft:
+    """Both operands in whole tiles, with the results along their rows, by launches of their own."""
+    draft = draft.say(
+        "Rows that vectors do not divide: both operands are copied first into whole tiles, zero beyond the tensors."
+    )
+    draft = draft.steps(f"round_up({form.term.names[0]}, 32)")
+    for load, axis, size in zip((form.left, form.right), (form.row, form.column), sizes, strict=True):
+        term, own = _words(draft, load, form.term, axis)
+        copy = f"{load.buffer}.global"
+        turned = load.index[nests.tensor(load.buffer).order[-1]].names() & {*form.term.names}
+        draft = draft.steps(f"cache_global({load.buffer}, layout=[{term}, {own}], tiles=[32, {size}])")
+        r, c, rows, columns, over = (draft.fresh(n) for n in (f"q{own}", f"q{term}", f"p{own}", f"p{term}", f"r{term}"))
+        if turned:
+            copied = f"transpose_tiles({load.buffer}, {load.buffer}.shared, {copy}.{own}, {copy}.{term})"
+            draft = draft.steps(f"{copied} -> {rows}, {r}, {columns}, {over}, {c}")
+        else:
+            draft = draft.steps(f"copy_rows({copy}.{term}, {copy}.{own}) -> {columns}, {c}, {rows}, {r}")
+    return draft
+
+
+def _words(draft: Draft, load: Load, *axes: Axis) -> list[str]:
+    """What steps call the dimensions of what is loaded that these axes move."""
+    words = dimension_words(draft.tree, draft.tree.buffer(load.buffer))
+    return [w for axis in axes for w, i in zip(words, load.index, strict=True) if i.names() & {*axis.names}]
 
 
 def share_operands(
@@ -211,10 +254,7 @@ def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: s
     if fastest & {*axis.names}:
         return draft.first([f"{copy}, vector=4){told}"], [f"{copy}){told}"]), name
     if fastest & {*term.names}:
-        words = dimension_words(draft.tree, draft.tree.buffer(load.buffer))
-        moved = [
-            w for each in (term, axis) for w, i in zip(words, load.index, strict=True) if i.names() & {*each.names}
-        ]
+        moved = _words(draft, load, term, axis)
         draft = draft.steps(f"{copy}, layout=[{', '.join(moved)}]){told}")
         return draft.maybe(f"pad({name}, 4)"), name
     return draft.steps(f"{copy}){told}"), name
