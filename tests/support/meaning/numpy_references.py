@@ -396,6 +396,7 @@ CASES = [
       for name in ("keypoints", "keypoints_ordered")),
     Case("schedules/prefix", "prefix", VECTOR, lambda i: {"y": i["x"].cumsum()}),
     Case("schedules/recurrence", "recurrence", MN, recurrence),
+    Case("schedules/columns", "sum_columns", MN, lambda i: {"y": i["X"].sum(axis=0)}),
     Case("schedules/rows", "sum_rows", MN, lambda i: {"y": i["X"].sum(axis=1)}),
     Case("schedules/rows", "softmax_rows", MN, softmax),
     Case("schedules/rows", "layer_norm_rows", MN, layer_norm, tolerance=1e-5),

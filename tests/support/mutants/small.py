@@ -22,6 +22,7 @@ PIPELINED = WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
 # What the steps of a schedule allow where it is not SMALL, and the constants of its kernel: of the first that matches.
 FITTING = {
     r"block_scaled\..*": {"STAGES": 2},
+    r"columns\..*": {"L": 32, "WARPS": 2, "U": 2, "PART": 16},
     r"conv1x1\.product": {"TF": 16, "TP": 64, "TC": 4},
     r"conv2d\.patches": PATCH | {"TN": 2, "TC": 2},
     r"conv2d\.deep": PATCH | {"LANES_F": 4, "LANES_X": 1, "OWN_F": 1, "OWN_X": 4, "TC": 2},
