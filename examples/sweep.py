@@ -2,11 +2,13 @@
 
     python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare]
 
-KIND is one of bf16, f16, bf16_nt, f32, softmax, layer_norm, sums, argmax. Each size is log-uniform from 16 to 16384,
-columns of rows from 16 to 2^20; in three fourths of the shapes all are multiples of 16; products have 10^8 multiply-
-adds at least. Both sides run in CUDA graphs, on inputs that no cache holds; ratios are torch's time over ours (of
-rows: that of the faster of torch and torch.compile). Each result is held against torch's. What has been measured
-stands in the file, and is not measured again: where --seconds end it, the same command goes on.
+KIND is one of KINDS below. Each size is log-uniform from 16 to 16384, columns of rows from 16 to 2^20, vectors to
+2^30; in three fourths of the shapes all are multiples of 16 (of e4m3, as torch wants it, in all); products have 10^8
+multiply-adds at least. Layers have 1 to 64 images of 7 x 7 to 224 x 224 pixels, 16 to 2048 channels and filters, and
+10^8 to 10^11 multiply-adds; conv3_2 has filters of 3 x 3 at every second pixel. Both sides run in CUDA graphs, on
+inputs that no cache holds; ratios are torch's time over ours (of rows, columns and totals: that of the faster of torch
+and torch.compile). Each result is held against torch's. What has been measured stands in the file, and is not measured
+again: where --seconds end it, the same command goes on.
 
 --prepare judges, proves and compiles what will run, on all cores and without a GPU, for an H100: the times find it on
 the disk (TILEGEN_CACHE_DIR). --members times all members of the family that are not predicted to be four times as slow:
@@ -19,7 +21,7 @@ import argparse
 import json
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,17 +36,27 @@ from tilegen.lab.choice.family import Chooser
 from tilegen.lab.counts import metric
 from tilegen.lab.predict.machine import stock_machine
 
-# The file, the kernel, the type of the inputs.
-KINDS = {
-    "bf16": ("hgemm", "hgemm", "bfloat16"),
-    "f16": ("hgemm", "hgemm_f16", "float16"),
-    "bf16_nt": ("hgemm", "hgemm_nt", "bfloat16"),
-    "f32": ("gemm", "gemm", "float32"),
-    "softmax": ("rows", "softmax_rows", "float32"),
-    "layer_norm": ("rows", "layer_norm_rows", "float32"),
-    "sums": ("rows", "sum_rows", "float32"),
-    "argmax": ("rows", "argmax_rows", "float32"),
+# The file, the kernel, the type of the inputs, the kernel's constants.
+KINDS: dict[str, tuple[str, str, str, dict[str, int]]] = {
+    "bf16": ("hgemm", "hgemm", "bfloat16", {}),
+    "f16": ("hgemm", "hgemm_f16", "float16", {}),
+    "bf16_nt": ("hgemm", "hgemm_nt", "bfloat16", {}),
+    "f32": ("gemm", "gemm", "float32", {}),
+    "softmax": ("rows", "softmax_rows", "float32", {}),
+    "layer_norm": ("rows", "layer_norm_rows", "float32", {}),
+    "sums": ("rows", "sum_rows", "float32", {}),
+    "argmax": ("rows", "argmax_rows", "float32", {}),
+    "tf32": ("hgemm", "hgemm_tf32_rz", "float32", {}),
+    "e4m3": ("hgemm", "hgemm_e4m3", "float8_e4m3fn", {}),
+    "columns": ("columns", "sum_columns", "float32", {}),
+    "totals": ("total", "total", "float32", {}),
+    "transposes": ("transpose", "transpose", "float32", {}),
+    "conv1": ("hconv", "hconv", "float16", {"R": 1, "pad": 0}),
+    "conv3": ("hconv", "hconv", "float16", {}),
+    "conv3_2": ("hconv", "hconv", "float16", {"stride": 2}),
+    "conv7_2": ("hconv", "hconv", "float16", {"R": 7, "stride": 2, "pad": 3}),
 }
+LIMITS = {"B": (1, 64), "C": (16, 2048), "F": (16, 2048), "H": (7, 224), "W": (7, 224)}  # of layers
 Sizes = dict[str, int]
 
 
@@ -74,25 +86,35 @@ def main() -> None:
 
 
 def chooser_of(kind: str) -> Chooser:
-    file, kernel, _ = KINDS[kind]
-    found = tilegen.load(file).kernel(kernel).family("h100")
+    file, kernel, _, constants = KINDS[kind]
+    found = tilegen.load(file).kernel(kernel, **constants).family("h100")
     assert found
     return found
 
 
 def draw(kind: str, seed: int, count: int, chooser: Chooser) -> Iterator[Sizes]:
     """The shapes, the same for each seed."""
-    chance, product, left = random.Random(seed), "K" in chooser.kernel.sizes, count
+    chance, names, left = random.Random(seed), sorted(chooser.kernel.sizes), count
+    for_layers, product = "H" in names, "K" in names
+    most = 2**30 if names == ["N"] else 2**20
     while left:
-        whole = chance.random() < 0.75
+        whole = chance.random() < 0.75 or kind == "e4m3"
         sizes = {}
-        for name in sorted(chooser.kernel.sizes):
-            most = 2**20 if name == "N" and not product else 16384
-            size = round(math.exp(chance.uniform(math.log(16), math.log(most))))
-            sizes[name] = size // 16 * 16 if whole else size
-        if math.prod(sizes.values()) >= 1e8 if product else math.prod(sizes.values()) <= 2**31:
+        for name in names:
+            low, high = LIMITS[name] if for_layers else (16, most if name == "N" and not product else 16384)
+            size = round(math.exp(chance.uniform(math.log(low), math.log(high))))
+            sizes[name] = size // 16 * 16 if whole and name in stepped(names) else size
+        if for_layers:
+            sizes["W"] = sizes["H"]
+        work = metric.operations(chooser.kernel, sizes) / 2 if for_layers else math.prod(sizes.values())
+        if 1e8 <= work <= (1e11 if for_layers else math.inf) if product or for_layers else work <= 2**31:
             left -= 1
             yield sizes
+
+
+def stepped(names: Iterable[str]) -> set[str]:
+    """The sizes whose multiples of 16 are a group of their own."""
+    return {"C", "F"} if "H" in names else set(names)
 
 
 def members(chooser: Chooser, sizes: Sizes, every: bool) -> list[Any]:
@@ -130,7 +152,8 @@ def measure(kind: str, wanted: list[Sizes], every: bool, done: set[Any], ends: f
     """A line for each shape and each of torch and the members, which are timed in turns."""
     from graphs import CACHE, milliseconds_of_each, torch
 
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    torch.backends.cudnn.benchmark = True
     chooser, programs = chooser_of(kind), dict[str, Any]()
     for sizes in wanted:
         there = members(chooser, sizes, every)
@@ -161,21 +184,30 @@ def shapes(chooser: Chooser, sizes: Sizes) -> dict[str, tuple[int, ...]]:
 
 def inputs(torch: Any, kind: str, chooser: Chooser, sizes: Sizes) -> list[Any]:
     dtype = getattr(torch, KINDS[kind][2])
-    return [torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes(chooser, sizes).values()]
+    return [torch.randn(shape, device="cuda").to(dtype) for shape in shapes(chooser, sizes).values()]
 
 
 def of_torch(torch: Any, kind: str) -> dict[str, Any]:
     """The calls of torch by name."""
-    norm = torch.nn.functional.layer_norm
+    norm, one = torch.nn.functional.layer_norm, torch.ones((), device="cuda")
+    step = {"stride": KINDS[kind][3].get("stride", 1), "padding": KINDS[kind][3].get("pad", 1)}
+
+    def layer(x: Any, k: Any) -> Any:
+        return torch.conv2d(x.permute(0, 3, 1, 2), k.permute(0, 3, 1, 2), **step).permute(0, 2, 3, 1)
+
     plain = {
         "bf16_nt": lambda a, b: torch.mm(a, b.T),
         "softmax": lambda x: torch.softmax(x, 1),
         "layer_norm": lambda x, scale, shift: norm(x, scale.shape, scale, shift),
         "sums": lambda x: x.sum(1),
         "argmax": lambda x: x.argmax(1),
-    }.get(kind, torch.mm)
-    compiled = {} if KINDS[kind][0] != "rows" else {"torch.compile": torch.compile(plain, dynamic=True)}
-    return {"torch": plain, **compiled}
+        "e4m3": lambda a, b: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True),
+        "columns": lambda x: x.sum(0),
+        "totals": lambda x: x.sum(0, keepdim=True),
+        "transposes": lambda x: x.T.contiguous(),
+    }.get(kind, layer if KINDS[kind][0] == "hconv" else torch.mm)
+    sums = KINDS[kind][0] in ("rows", "columns", "total")
+    return {"torch": plain, **({"torch.compile": torch.compile(plain, dynamic=True)} if sums else {})}
 
 
 def check(torch: Any, kind: str, found: Any, expected: Any, sizes: Sizes) -> None:
@@ -183,10 +215,16 @@ def check(torch: Any, kind: str, found: Any, expected: Any, sizes: Sizes) -> Non
     if kind == "argmax":
         right = bool((found == expected).all())
     else:
-        scale = expected.float().abs().max().item() + math.sqrt(sizes["N"]) * (kind == "sums")
+        scale = expected.float().abs().max().item()
+        if kind in ("sums", "columns", "totals"):
+            scale += math.sqrt(max(sizes.values()))
         right = (found.float() - expected.float()).abs().max().item() <= 2e-2 * scale
     if not right:
         raise SystemExit(f"{kind} {sizes}: the result is wrong")
+
+
+def multiples(sizes: Sizes) -> bool:
+    return all(sizes[name] % 16 == 0 for name in stepped(sizes))
 
 
 def report(kind: str, found: list[dict[str, Any]]) -> None:
@@ -201,9 +239,10 @@ def report(kind: str, found: list[dict[str, Any]]) -> None:
         if chosen not in own:
             continue
         bytes_, operations = metric.moved_bytes(chooser.kernel, sizes), metric.operations(chooser.kernel, sizes)
-        rate = h100.tensor.peaks.get({"bfloat16": "bf16", "float16": "f16"}.get(KINDS[kind][2], ""), h100.multiply_adds)
+        word = {"bfloat16": "bf16", "float16": "f16", "float8_e4m3fn": "e4m3"}.get(KINDS[kind][2], kind)
+        rate = h100.tensor.peaks.get(word, h100.multiply_adds)
         short = max(bytes_ / h100.copy, operations / rate) / 1e6 < 5
-        group = "below 5 us" if short else "multiples of 16" if all(n % 16 == 0 for n in sizes.values()) else "others"
+        group = "below 5 us" if short else "multiples of 16" if multiples(sizes) else "others"
         beside = min(us for name, us in times.items() if name.startswith("torch"))
         words = "x".join(str(sizes[name]) for name in chooser.kernel.sizes)
         ratios.setdefault(group, []).append((beside / own[chosen], f"{words} {chosen} {own[chosen]:.1f} us"))
