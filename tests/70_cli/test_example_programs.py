@@ -43,7 +43,8 @@ def test_a_sweep_draws_the_same_shapes_for_a_seed_and_a_fit_takes_its_times(tmp_
     code = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import sweep; c = sweep.chooser_of('f32'); "
     code += "found = [list(sweep.draw('f32', 7, 20, c)) for _ in range(2)]; assert found[0] == found[1]; "
     code += "assert all(s['M'] * s['N'] * s['K'] >= 1e8 for s in found[0]); import json; "
-    code += "lines = [(c.candidates[n], s, 1 + n) for s in found[0] for n in (0, 8)]; "
+    code += "own = {m.schedule: m for m in reversed(c.candidates)}; "
+    code += "lines = [(own[n], s, slow) for s in found[0] for slow, n in ((1, 'across'), (9, 'padded'))]; "
     code += "times = [(m.name, s, slow * m.microseconds(s)) for m, s, slow in lines]; "
     code += "print(*[json.dumps(dict(kind='f32', sizes=s, member=m, us=us)) for m, s, us in times], sep='\\n')"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
