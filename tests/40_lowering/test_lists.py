@@ -183,3 +183,15 @@ def test_lanes_do_not_combine_a_list():
     text = ROWS.format(word="unordered_list") + "    tile(i, 32) -> c, l\n    bind(r, block.x)\n    bind(l, thread.x)\n"
     with pytest.raises(Exception, match="depend on each other"):
         tree_from(text)
+
+
+def test_a_test_makes_its_reads_at_once():
+    """Both sides of an 'and' that read memory, without a branch between; one side alone may be quick, or be read."""
+    condition = "X[i] > 0 and Y[i] > X[i] and X[i] < 9 and exp(Z[i]) > 1"
+    head = "kernel k(X: f32[N], Y: f32[N], Z: f32[N]) -> at: i32[C], n: i32[1]:"
+    text = f"{head}\n    at[n[o]] = unordered_list[i](i if {condition})\n"
+    launches = lower(tilegen.load(text).kernel().schedule().tree)
+    printed = emit(launches, "cuda")
+    assert "X[i] > 0.0f & Y[i] > X[i] && X[i] < 9.0f && expf(Z[i]) > 1.0f" in printed
+    assert difference(printed, launches, "cuda") is None
+    assert difference(printed.replace("0.0f & Y", "0.0f | Y"), launches, "cuda") is not None

@@ -60,13 +60,13 @@ keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __rest
                 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) {
                     if (X[(ys * ROWS + r) * W + b * T + t] > least
-                        && X[(ys * ROWS + r) * W + b * T + t] > fmaxf(
+                        & X[(ys * ROWS + r) * W + b * T + t] > fmaxf(
                             fmaxf(
                                 fmaxf(X[(ys * ROWS + r - 1) * W + b * T + t - 1],
                                       X[(ys * ROWS + r - 1) * W + b * T + t]),
                                 X[(ys * ROWS + r - 1) * W + b * T + t + 1]),
                             X[(ys * ROWS + r) * W + b * T + t - 1])
-                        && !(X[(ys * ROWS + r) * W + b * T + t] < fmaxf(
+                        & !(X[(ys * ROWS + r) * W + b * T + t] < fmaxf(
                             fmaxf(
                                 fmaxf(X[(ys * ROWS + r) * W + b * T + t + 1],
                                       X[(ys * ROWS + r + 1) * W + b * T + t - 1]),
@@ -94,13 +94,13 @@ keypoints_count_2(const float* __restrict__ X, int* __restrict__ at, int* __rest
                 for (int r = 0; r < ROWS; ++r)
                     if (ys * ROWS + r >= 1 && ys * ROWS + r + 1 < H) {
                         if (X[(ys * ROWS + r) * W + b * T + t] > least
-                            && X[(ys * ROWS + r) * W + b * T + t] > fmaxf(
+                            & X[(ys * ROWS + r) * W + b * T + t] > fmaxf(
                                 fmaxf(
                                     fmaxf(X[(ys * ROWS + r - 1) * W + b * T + t - 1],
                                           X[(ys * ROWS + r - 1) * W + b * T + t]),
                                     X[(ys * ROWS + r - 1) * W + b * T + t + 1]),
                                 X[(ys * ROWS + r) * W + b * T + t - 1])
-                            && !(X[(ys * ROWS + r) * W + b * T + t] < fmaxf(
+                            & !(X[(ys * ROWS + r) * W + b * T + t] < fmaxf(
                                 fmaxf(
                                     fmaxf(X[(ys * ROWS + r) * W + b * T + t + 1],
                                           X[(ys * ROWS + r + 1) * W + b * T + t - 1]),

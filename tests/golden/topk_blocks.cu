@@ -114,7 +114,7 @@ topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at
 
             float found_reg = at[i * 16 + r] >= 0 && at[i * 16 + r] < 4096 ? X[i * 4096 + at[i * 16 + r]] : -INFINITY;
             best[i * 16 + r] =
-                found_reg < last_reg || found_reg == last_reg && at[i * 16 + r] > place_reg ? found_reg : -INFINITY;
+                found_reg < last_reg | ((found_reg == last_reg) & at[i * 16 + r] > place_reg) ? found_reg : -INFINITY;
         }
 
         __syncthreads();  // before the next r overwrites aw.shared and aw.best.shared

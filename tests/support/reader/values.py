@@ -318,6 +318,8 @@ class Values:
                 if sign == "%" and type(values[0]) is int and values[0] < 0:
                     return -(-values[0] % values[1])  # C's rest of a negative number
                 word = {"&&": "and", "||": "or", "!": "not"}.get(sign, sign)
+                if sign in ("&", "|") and all(isinstance(v, tuple) and v[0] in TESTS_OF_DATA for v in values):
+                    word = {"&": "and", "|": "or"}[sign]  # of tests whose reads are all made at once
                 return combine_terms("neg" if word == "-" and len(args) == 1 else word, values)
         raise Mismatch(f"{text} is no value")
 
@@ -335,6 +337,7 @@ def cast_term(kind, value):
     return integer(value, C_INTEGERS[kind]) if kind in C_INTEGERS and type(value) is int else ("cast", kind, value)
 
 
+TESTS_OF_DATA = ("<", "<=", ">", ">=", "==", "!=", "and", "or", "not")
 UNSIGNED = {"unsigned": "int", "uint": "int", "unsigned long long": "long long", "ulong": "long"}
 
 

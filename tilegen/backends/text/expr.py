@@ -31,6 +31,7 @@ from tilegen.ir.nodes import (
 from tilegen.ir.ranges import never_negative
 from tilegen.ir.row_digits import row_number
 from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.walk import loads, walk
 from tilegen.lowering.launch.memory import stored_extents
 
 _OF_BITS = {"tf32": "round_tf32", "tf32_rz": "cut_off_tf32", "power_of_two": "power_of_two"}
@@ -40,6 +41,8 @@ _BINARY = {
 }  # fmt: skip
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _UNARY, _ATOM = 7, 8
+_AT_ONCE = {"or": ("|", 1), "and": ("&", 2)}
+_QUICK = ("select", "min", "max", "abs", "neg", "not", "and", "or", "+", "-", "*", *_COMPARISONS)
 # operations that C calls differently for floating point; CUDA adds an f for f32
 _FLOAT_WORDS = {"abs": "fabs", "min": "fmin", "max": "fmax", "round": "rint", "pow": "pow", "fma": "fma"}
 
@@ -344,6 +347,11 @@ class Writer:
                 return f"({text})" if parent >= 0 else text
             case Op(_, args) if rough := self._approximation(op):
                 return f"{rough}({', '.join(self.value(a) for a in args)})"
+            case Op("and" | "or" as name, (left, right)) if self.dialect is CUDA and self._reads_at_once(op):
+                sign, level = _AT_ONCE[name]
+                first = level if isinstance(left, Op) and left.name == name and self._reads_at_once(left) else level + 2
+                text = f"{self.value(left, first)} {sign} {self.value(right, level + 2)}"
+                return self._parenthesise(text, level, parent)
             case Op(name, (left, right)) if name in _BINARY:
                 sign, level = _BINARY[name]
                 write = self._comparison_operand if name in _COMPARISONS else self.value
@@ -359,6 +367,14 @@ class Writer:
                 return f"{name}({', '.join(typed)})"
             case _:
                 return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
+
+    def _reads_at_once(self, op: Op) -> bool:
+        """True where the right side reads memory that the left one does not, and costs little else: a branch on the
+        left one would keep those reads back until that is known."""
+        left, right = op.args
+        slow = any(isinstance(n, Gather | Cast) or isinstance(n, Op) and n.name not in _QUICK for n in walk(right))
+        more = set(loads(right)) - set(loads(left))
+        return not slow and any(self.buffers[load.buffer].space in ("global", "shared") for load in more)
 
     def _comparison_operand(self, expr: Expr, parent: int) -> str:
         """An operand of a comparison: indices are compared as the loops have them."""
