@@ -9,6 +9,7 @@ from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.show import show
+from tilegen.judge import check_equations
 from tilegen.primitives import registry
 from tilegen.schedule import apply
 
@@ -31,7 +32,7 @@ def test_docstring_shows_what_the_step_does(word):
     kernel_name = re.search(r"kernel (\w+)", part["kernel"])[1]
     steps = "".join(f"    {line}\n" for line in part["steps"].strip().splitlines())
     module = parse(Source(f"{word}.tg", f"{part['kernel']}\nschedule example for {kernel_name}():\n{steps}"))
-    kernel = build(module.kernels[kernel_name])
+    kernel = check_equations(build(module.kernels[kernel_name]))
     stages = apply(kernel, module.schedules[0], instructions=stock_instructions).stages
     assert part["before"].strip() in show_lines(stages[-2].tree)
     assert part["after"].strip() in show_lines(stages[-1].tree)

@@ -16,10 +16,11 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("schedule", ["threads", "warps", "blocks"])
+@pytest.mark.parametrize("schedule", ["threads", "warps", "blocks", "tiles"])
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_which_they_are(name, schedule):
     row, best, at = ROWS[name]
+    row = row + [NAN] * (64 - len(row)) if schedule == "tiles" else row
     scheduled = load("topk").schedule(schedule, {"N": len(row), "K": 7})
     arrays = {"X": np.array([row, row], np.float32)}
     expected = reference(scheduled.tree.kernel, {"M": 2}, arrays)

@@ -66,3 +66,16 @@ class Regrouped:
     target: str
     point: tuple[Affine, ...]
     terms: tuple[tuple[str, tuple[Affine, ...]], ...]
+
+
+@dataclass(frozen=True)
+class BestOfTiles:
+    """The ranking `target` looks for the best elements of a row in the tiles of `by` whose own best come first.
+
+    `names` are the tensors that it makes: the best of each tile, those that come first, their tiles, the elements of
+    these, and the value of each of the best elements.
+    """
+
+    target: str
+    by: int
+    names: tuple[str, ...]

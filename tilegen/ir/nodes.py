@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.beside import Beside
-from tilegen.ir.derived import ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.index_range import Range as Range
 from tilegen.ir.lists import LISTS, Hits
 from tilegen.ir.named import Named
@@ -201,7 +201,7 @@ class Kernel:
     different: tuple[str, ...] = ()
     rising: tuple[tuple[str, Affine], ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | None = None
+    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | BestOfTiles | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)

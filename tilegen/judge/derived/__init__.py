@@ -2,14 +2,15 @@
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
-of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`). Each value is defined
-before it is read (`recurrences`).
+of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`), the best of a row are in
+its best tiles (`best_of_tiles`). Each value is defined before it is read (`recurrences`).
 """
 
 from __future__ import annotations
 
-from tilegen.ir.derived import ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
+from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
 from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.ranked import check_ranked
@@ -34,6 +35,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_regrouped(kernel, kernel.origin, kernel.derived)
             case Ranked():
                 check_ranked(kernel, kernel.origin, kernel.derived)
+            case BestOfTiles():
+                check_best_of_tiles(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         check_defined_before(kernel)
@@ -44,7 +47,7 @@ def check_derived(kernel: Kernel) -> None:
 
 def _check_running(origin: Kernel, made: object) -> None:
     """Refused where a reduction that is read while it runs gets other terms, or what reads it another place."""
-    changed = made.target if isinstance(made, Split | ComputedAt | RoundedUp | Regrouped) else None
+    changed = made.target if isinstance(made, Split | ComputedAt | RoundedUp | Regrouped | BestOfTiles) else None
     for equation in origin.equations:
         if equation.running is not None and changed in (equation.target, equation.running):
             raise Refused(
