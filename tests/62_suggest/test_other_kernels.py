@@ -85,6 +85,13 @@ def test_rows_whose_ends_data_tell_stay_whole():
         assert "PART" not in suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
 
 
+def test_products_of_few_results_have_a_part_of_the_terms_for_each_multiprocessor():
+    kernel = "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
+    text = suggest(api.from_text(kernel).kernel().ir, {"M": 256, "N": 256, "K": 524288}, stock_machine("h100"))
+    assert "PART=8192 in" in text  # 64 parts, each of two tiles
+    assert "TM=128 in {64, 128, 256}, TN=256" in text
+
+
 @pytest.mark.pocl
 @pytest.mark.parametrize("operands", ["A[i, k] * B[k, j]", "A[k, i] * B[j, k]"])
 def test_matrices_with_rows_that_vectors_do_not_divide_are_copied_first(operands):

@@ -12,7 +12,7 @@ from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import power_of_two
 from tilegen.suggest.nests import Nests, storage_order
-from tilegen.suggest.product import is_product
+from tilegen.suggest.product import TILES, is_product
 from tilegen.suggest.scattered import is_scattered
 
 WALK = 512  # terms of a part
@@ -46,9 +46,9 @@ def _along_columns(nests: Nests) -> bool:
 
 
 def _wanted(nests: Nests, machine: Machine) -> int:
-    """Results that the machine computes at once: of products tiles of 64 x 128, else one in a block or a thread."""
+    """Results that the machine computes at once: of products the largest tiles, else one in a block or a thread."""
     if is_product(nests):
-        return machine.sms * 64 * 128
+        return machine.sms * TILES[0].rows * TILES[0].columns
     return machine.sms * (8 if _along_columns(nests) else 2048)
 
 
