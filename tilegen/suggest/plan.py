@@ -18,6 +18,7 @@ from tilegen.ir.nodes import Equation
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower
+from tilegen.suggest.columns import by_columns, is_by_columns
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.lists import by_ranks, is_list
 from tilegen.suggest.nests import Nests, nests_of
@@ -51,6 +52,7 @@ RULES = (
     Rule(is_product, product),
     Rule(is_convolution, convolution),
     Rule(is_turned, turned),
+    Rule(is_by_columns, by_columns),
     Rule(is_by_rows, by_rows),
     Rule(is_pointwise, pointwise),
 )
