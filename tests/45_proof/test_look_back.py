@@ -101,6 +101,11 @@ def test_any_running_reduction_looks_back(equation, dtype):
     [
         ("    reassociate(y)\n", "    reassociate(y)\n    look_back(i)\n", "one register"),
         ("look_back(c)", "look_back(o)", "one register"),
+        (
+            "look_back(c)",
+            "look_back(c)\n    cache_shared(x, at=c)\n    pipeline(c, 2)",
+            "copies run ahead of iterations",
+        ),
     ],
 )
 def test_steps_that_share_more_are_refused(old, new, message):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.atomics import check_atomics
 from tilegen.judge.bounds import check_bounds
-from tilegen.judge.bulk import BoxCopy, box_copy, boxes_in, check_bulk, first_element
+from tilegen.judge.bulk import BoxCopy, box_copy, boxes_in, check_bulk, check_lone_copies, first_element
 from tilegen.judge.bulk_stores import check_bulk_stores
 from tilegen.judge.clusters import check_clusters, share_of
 from tilegen.judge.copies import check_values
@@ -35,7 +35,7 @@ from tilegen.judge.specialized import check_specialized
 from tilegen.judge.statements import check_shape
 from tilegen.judge.updates import check_updates
 from tilegen.judge.vectors import check_vectors
-from tilegen.judge.waiting import waits_of_some
+from tilegen.judge.waiting import check_waiting
 from tilegen.poly.instances import Projection, project
 from tilegen.poly.system import Undecided
 from tilegen.poly.verdict import Refused, Violation
@@ -50,6 +50,7 @@ __all__ = [
     "check_derived",
     "check_equations",
     "dependences",
+    "fault_of_launches",
     "first_element",
     "has_sizes",
     "has_inside",
@@ -58,7 +59,6 @@ __all__ = [
     "nest_of",
     "share_of",
     "staged_buffers",
-    "waits_of_some",
 ]
 
 
@@ -105,4 +105,14 @@ def judge(tree: Tree) -> Violation | None:
         except Undecided:
             notes = ("the question is beyond the budget for one proof",)
             return Violation(f"unproved: {question}", None, notes, code="unproved")
+    return None
+
+
+def fault_of_launches(tree: Tree) -> Violation | None:
+    """None if the last `tree` can be launched; a step before may leave this to those behind it."""
+    for check in (check_waiting, check_lone_copies):
+        try:
+            check(tree)
+        except Refused as refused:
+            return refused.violation
     return None

@@ -32,6 +32,9 @@ def check_look_back(program: Projection) -> None:
     for number, launch in enumerate(program.tree.body):
         for loop in loops(launch):
             if loop.handed:
+                if loop.stages > 1 or any(each.across == loop.name for each in loops(launch)):
+                    message = f"copies run ahead of iterations of '{loop.name}', which are blocks that hand on a value"
+                    raise NoForm(message, way=f"leave out pipeline({loop.name}, ...): other blocks run meanwhile")
                 _check_alone(program, launch, loop)
                 _check_update(program, number, loop)
                 check_apart(program.tree, loop.name, loop.handed)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 from math import prod
 from operator import attrgetter
 
@@ -84,7 +84,8 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
 
 
 def _check_shared_axes(program: Projection) -> None:
-    """Where block loops share an axis, everything in the launch is inside all of them: nothing is the first block's."""
+    """Where block loops share an axis, everything in the launch is inside all of them: nothing is the first block's.
+    Those that stand side by side are as long: a launch has one grid."""
     shared = {(p.places[0], kind): p.leaf.along(kind) for p in program.leaves for kind in BLOCK_KINDS
               if p.leaf.kinds.count(kind) > 1}  # fmt: skip
     for (launch, kind), names in shared.items():
@@ -96,6 +97,15 @@ def _check_shared_axes(program: Projection) -> None:
                     way="leave it in a launch of its own, or bind only loops that hold everything",
                     code="structure",
                 )
+    for (number, node), kind in product(enumerate(program.tree.body), BLOCK_KINDS):
+        bound = [loop for loop in loops(node) if loop.kind == kind]
+        other = next((loop for loop in bound if loop.extent != bound[0].extent), None)
+        if other and (number, kind) not in shared:
+            raise NoForm(
+                f"the loops '{bound[0].name}' and '{other.name}' of one launch are bound to {kind} "
+                f"and have different extents, {bound[0].extent} and {other.extent}",
+                way="fuse the loops, or leave the statements in launches of their own",
+            )
 
 
 def _check_resident(launch: Node) -> None:

@@ -12,17 +12,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tilegen.ir.fragments import deal_fragments
-from tilegen.ir.nodes import THREAD_KINDS, Loop, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Tree
 from tilegen.ir.walk import loops
 from tilegen.judge.cross_thread import Crossing, meetings, ways_later
 from tilegen.poly.instances import project
 from tilegen.poly.system import Undecided
-from tilegen.poly.verdict import Violation
+from tilegen.poly.verdict import NoForm
 
 
-def waits_of_some(tree: Tree) -> tuple[Loop, Violation] | None:
-    """(a loop inside of which threads have to wait for each other, and not all of their block come by, and why); None
-    if there is none."""
+def check_waiting(tree: Tree) -> None:
+    """Refused where threads have to wait for each other inside of a loop, and not all of their block come by."""
     dealt = project(deal_fragments(tree))
     for one, two, pairs in meetings(dealt, dealt.leaves):
         names, kinds = (found[: one.common_depth(two)] for found in (one.leaf.names, one.leaf.kinds))
@@ -34,11 +33,10 @@ def waits_of_some(tree: Tree) -> tuple[Loop, Violation] | None:
                 crossing = Crossing(dealt, one, two, a, b, way)
                 with suppress(Undecided):  # the proof asks it of what is lowered, too
                     if crossing.is_possible():
-                        return _fault(tree, names[first], crossing)
-    return None
+                        raise _fault(tree, names[first], crossing)
 
 
-def _fault(tree: Tree, name: str, crossing: Crossing) -> tuple[Loop, Violation]:
+def _fault(tree: Tree, name: str, crossing: Crossing) -> NoForm:
     known = {loop.name: loop for loop in loops(tree.body)}
     waits, buffer, loop = "threads have to wait for each other", crossing.a.buffer, known.get(name)
     if loop is None:  # they are lanes
@@ -52,4 +50,4 @@ def _fault(tree: Tree, name: str, crossing: Crossing) -> tuple[Loop, Violation]:
     else:
         sentence = f"{waits} inside of thread loop '{name}', where not all of the block come by"
         way = f"leave '{name}' serial, or bind it to blocks: then a barrier can stand inside of it"
-    return loop, Violation(sentence, crossing.describe(), (way,), "form")
+    return NoForm(sentence, crossing.describe(), way=way, span=loop.span)

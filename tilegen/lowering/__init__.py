@@ -12,7 +12,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import loads, loops, stmts
-from tilegen.judge import waits_of_some
+from tilegen.judge import fault_of_launches
 from tilegen.lowering.flatten import Context, drop_dims, flatten, kept_dims, without_dims
 from tilegen.lowering.guards.guards import IsImplied, guard
 from tilegen.lowering.guards.inner_tiles import split_inner_tiles
@@ -94,9 +94,8 @@ def lower(
         LimitError: threads have to wait where not all of their block come by; or more threads, registers or shared
             memory than a block can have, more blocks than a grid, or more elements than a memory.
     """
-    if waiting := waits_of_some(tree):
-        loop, fault = waiting
-        raise LimitError(fault.sentence, loop.span, witness=fault.witness, notes=fault.notes)
+    if fault := fault_of_launches(tree):
+        raise LimitError(fault.sentence, fault.span, witness=fault.witness, notes=fault.notes)
     private = REGISTER_LIMIT
     if not instructions and (plain := without_instructions(tree)) != tree:
         tree, private = plain, 8 * REGISTER_LIMIT  # one thread has what lanes hold together

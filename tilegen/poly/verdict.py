@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.errors import Code
+from tilegen.errors import Code, Span
 from tilegen.ir.affine import Affine
 from tilegen.poly.instances import Leaf, Original, Use
 from tilegen.poly.rows import Row
@@ -20,23 +20,32 @@ class Violation:
     witness: str | None = None
     notes: tuple[str, ...] = ()
     code: Code = "wrong"
+    span: Span | None = None
 
 
 class Refused(Exception):
     """Carries a violation out of the checks. `way` is one more note: a way out."""
 
     def __init__(
-        self, sentence: str, witness: str | None = None, *notes: str, way: str = "", code: Code = "wrong"
+        self,
+        sentence: str,
+        witness: str | None = None,
+        *notes: str,
+        way: str = "",
+        code: Code = "wrong",
+        span: Span | None = None,
     ) -> None:
         super().__init__(sentence)
-        self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code)
+        self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code, span)
 
 
 class NoForm(Refused):
     """Of something that has no such form as the hardware, or the lowering, takes."""
 
-    def __init__(self, sentence: str, witness: str | None = None, *notes: str, way: str = "") -> None:
-        super().__init__(sentence, witness, *notes, way=way, code="form")
+    def __init__(
+        self, sentence: str, witness: str | None = None, *notes: str, way: str = "", span: Span | None = None
+    ) -> None:
+        super().__init__(sentence, witness, *notes, way=way, code="form", span=span)
 
 
 def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:

@@ -30,7 +30,7 @@ class Coordinates:
 
 
 def coordinates(node: Node) -> Coordinates:
-    """The coordinates of the launch `node`. LimitError where two loops disagree about the grid."""
+    """The coordinates of the launch `node`."""
     names: dict[str, Loop] = {}
     for loop in loops(node):
         if loop.kind in BLOCK_KINDS + THREAD_KINDS:
@@ -61,16 +61,7 @@ def _count_blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
         return Product((const(1),))
     if sharing > 1:
         return Product(tuple(loop.extent for loop in bound))
-    first = bound[0]
-    for loop in bound:
-        if loop.extent != first.extent:
-            raise LimitError(
-                f"the loops '{first.name}' and '{loop.name}' of one launch are bound to {kind} "
-                f"and have different extents, {first.extent} and {loop.extent}",
-                loop.span,
-                notes=("fuse the loops, or leave the statements in launches of their own",),
-            )
-    return Product((first.extent,))
+    return Product((bound[0].extent,))
 
 
 def _check_blocks(kind: str, along: Product, bound: list[Loop]) -> None:

@@ -64,23 +64,17 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
     """What the launch `node` does by bulk copies: nothing where it has no bulk loops.
 
     Raises:
-        LimitError: a block of one thread, or copies whose phases or waits have no place.
+        LimitError: copies whose phases or waits have no place.
     """
     found = Bulk()
     buffers = {b.name: b for b in tree.buffers}
     runs = list(_runs((node,), (), (), buffers))
     if not runs:
         return found
-    if block.threads == 1:
-        way = "bind(..., thread.x) gives the block threads that wait for the copy"
-        raise _no_form(runs[0], f"'{runs[0].buffers[0]}' is filled by a bulk copy in a block of one thread", way)
     found.filled = frozenset(name for run in runs for name in run.buffers)
     found.cluster = _cluster_of(runs)
     for names in dict.fromkeys(run.buffers for run in runs):
         mine = [run for run in runs if run.buffers == names]
-        others = next((run for run in runs if run.buffers != names and {*run.buffers} & {*names}), None)
-        if others is not None:
-            raise _several_places(others)
         pipe = next((p for p in pipes if p.buffers & {*names}), None)
         stages = buffers[names[0]].shape[0].const if pipe else 1
         name = found.add_barriers("filled", names, stages, 1, taken)
@@ -172,9 +166,6 @@ def _add_starts(
     found: Bulk, name: str, runs: list[_Run], pipe: Pipe | None, buffers: Mapping[str, Buffer], block: Block
 ) -> None:
     for run in runs:
-        alone = pipe is not None or (len(runs) == 1 and not run.test)
-        if not alone or pipe is not None and run.around[-1].name not in (pipe.loop, f"{pipe.loop}.fill"):
-            raise _several_places(run)
         stages = buffers[run.buffers[0]].shape[0].const if pipe else 1
         tile, slot = (_turn(run.slot), run.slot) if pipe else (const(0), const(0))
         at = Access(name, (slot,))
@@ -312,11 +303,6 @@ def _loads(node: Node, run: _Run) -> Iterator[Load]:
 
 def _reads(node: Node, run: _Run) -> bool:
     return any(_loads(node, run))
-
-
-def _several_places(run: _Run) -> LimitError:
-    message = f"'{run.buffers[0]}' is filled by bulk copies in several places, and their barrier counts in one"
-    return _no_form(run, message, "give each nest that uses it a copy with a name of its own")
 
 
 def _no_form(run: _Run, message: str, way: str) -> LimitError:

@@ -34,18 +34,11 @@ Slot = tuple[Path, int]
 
 
 def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
-    """`found`, with the bulk stores of the launch `node`.
-
-    Raises:
-        LimitError: a block of one thread.
-    """
+    """`found`, with the bulk stores of the launch `node`."""
     buffers = {b.name: b for b in tree.buffers}
     first = Condition(var(block.tid), equal=True)
     for path, place, end, nest in _stores((node,), (), None, buffers):
         box = box_copy(nest, buffers)
-        if block.threads == 1:
-            way = "bind(..., thread.x) gives the block threads that write it together"
-            raise _no_form(box, f"'{box.target}' is stored by a bulk copy in a block of one thread", way)
         found.stored |= {box.target}
         found.starts[path, place] = If((first,), (Start(STORES, body=(_boxes(found, box, buffers),)),))
         found.stores.append((path, place, end, box.target))
@@ -187,7 +180,3 @@ def check_stored(found: Bulk, tree: Tree, barriers: Iterable[Barrier]) -> None:
     for name in sorted(found.stored - complete):
         message = f"'{name}' is stored by a bulk copy, and by the thread alone that has written it"
         raise LimitError(message, tree.buffer(name).span, notes=("without bulk(...) all threads store it",))
-
-
-def _no_form(box: BoxCopy, message: str, way: str) -> LimitError:
-    return LimitError(message, box.stmt.span, notes=(way, "without bulk(...) all threads store it"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import LimitError
 from tilegen.ir.nodes import Loop, Stmt, Tree
 from tilegen.ir.walk import accesses, loops
 from tilegen.lowering.launch.grid import Product
@@ -28,9 +27,8 @@ def with_look_back(launch: Launch, tree: Tree) -> Launch:
     if loop is None:
         return launch
     found = [node for node in nodes(launch.body) if isinstance(node, For) and node.name == loop.name]
-    if len(found) != 1:
-        raise LimitError(f"'{loop.name}' is several loops in the text, and its iterations cannot be blocks", loop.span)
-    loop = replace(loop, extent=found[0].extent)
+    (extent,) = {each.extent for each in found}
+    loop = replace(loop, extent=extent)
     states = replace(tree.buffer(f"{loop.handed}.states"), shape=(loop.extent + 2,))
     grid = (Product((loop.extent,)), *launch.grid[1:])
     return replace(
@@ -56,15 +54,12 @@ def _hand_on(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, 
 def _with_node(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd, ...]:
     """The iteration, or a version of it, with what finds the value before all that uses it."""
     name = loop.handed
-    place = next((n for n, node in enumerate(body) if any(a.buffer == name for a in accesses(node))), None)
-    if place is None:
-        raise LimitError(f"'{name}' is not updated on every path through '{loop.name}'", loop.span)
-    user = body[place]
-    if isinstance(user, If):
+    place, user = next((n, node) for n, node in enumerate(body) if any(a.buffer == name for a in accesses(node)))
+    update = next((n for n in body[place:] if isinstance(n, Stmt) and n.target.buffer == name), None)
+    if update is None:
+        assert isinstance(user, If)  # the update is under no test, but in each version
         either = (_with_node(each, loop, launch) for each in (user.body, user.orelse))
         return (*body[:place], with_body(user, *either), *body[place + 1 :])
-    update = next((n for n in body if isinstance(n, Stmt) and n.target.buffer == name), None)
-    if update is None or not update.reduce:
-        raise LimitError(f"'{name}' is not updated beside what reads it in '{loop.name}'", loop.span)
+    assert update.reduce
     found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, f"{name}.states")
     return (*body[:place], found, *body[place:])
