@@ -9,11 +9,13 @@ import pytest
 import tilegen
 from tests.support.mutants import ragged_faults
 from tests.support.reader.readback import difference
+from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError
 from tilegen.interpreter import reference
+from tilegen.ir.affine import var
 from tilegen.ir.nodes import Const, Op
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
@@ -62,6 +64,50 @@ def test_it_is_proved_and_read_back(text):
         assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
         for language in ("cuda", "opencl"):
             assert difference(emit(launches, language), launches, language) is None
+
+
+BLOCKS = """
+kernel blocks(W: bf16[N, 16, 16], start: i32[M + 1], X: bf16[N, 16, 8]) -> Y: f32[M, 16, 8] where rising(start, N):
+    var T: f32[N, 16, 8]
+    T[e, r, f] = sum[c](f32(W[e, r, c]) * f32(X[e, c, f]))
+    Y[i, r, f] = sum[e in start[i]..start[i + 1]](T[e, r, f])
+
+schedule s for blocks():
+    tile(i, 2) -> bi, wi
+    order(bi, wi, Y.e, Y.r, Y.f)
+    bind(bi, block.x)
+    compute_at(T, at=Y.e)
+    order(T.c, T.r, T.f)
+    cache_register(Y, at=wi)
+    cache_register(T, at=Y.e)
+    cache_register(W, at=Y.e)
+    cache_register(X, at=Y.e)
+    tensorize(T.r, T.f, T.c, by=mma_m16n8k16_bf16)
+"""
+
+
+def test_a_warp_multiplies_between_ends_that_are_the_same_for_its_lanes():
+    tree = tree_from(BLOCKS)
+    launches = lower(tree)
+    assert [node.name for node in ragged(launches)] == ["Y.e"]
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert difference(emit(launches), launches, "cuda") is None
+    assert faults(launches, tree, {"N": 5, "M": 3}) is None
+    (launch,) = launches
+
+    def change(node):
+        if not isinstance(node, For) or not node.ends:
+            return node
+        end = replace(node.ends.end, value=replace(node.ends.end.value, index=(var("lane"),)))
+        return replace(node, ends=replace(node.ends, end=end))
+
+    proof = prove(tree.kernel, (replace(launch, body=rewrite(launch.body, change)),), tree.reassociated)
+    assert "its lanes come to it one without the other" in proof.violation.violation.sentence
+
+
+def test_warps_with_rows_of_their_own_run_over_all_of_them():
+    (launch,) = lower(tree_from(BLOCKS.replace("bind(bi, block.x)", "bind(bi, block.x)\n    bind(wi, thread.y)")))
+    assert not ragged((launch,))
 
 
 def test_a_promise_makes_the_ends_plain():

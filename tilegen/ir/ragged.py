@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.ranges import interval_of
+from tilegen.ir.walk import walk
 
 # The sign of a comparison with an index on its left -> whether it is an upper end, and what is added to the other side.
 _SIDES = {"<": (True, 0), "<=": (True, 1), ">=": (False, 0), ">": (False, 1)}
@@ -53,6 +54,15 @@ class Bounds:
 
     first: Bound | None
     end: Bound | None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The loops and sizes that the ends speak of."""
+        return frozenset().union(*(v.names() for v in walk((self.first, self.end)) if isinstance(v, Affine)))
+
+    def may_need(self, test: Condition, sizes: Collection[str]) -> bool:
+        """True if the test may be what lets the ends be read: it speaks of nothing but what they speak of."""
+        return test.value.names() <= self.names | frozenset(sizes)
 
 
 class Side(NamedTuple):

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product, zip_longest
 from math import prod
-from operator import attrgetter
 
+from tilegen.ir.affine import Affine
 from tilegen.ir.atomics import are_updates_of_one
 from tilegen.ir.hardware import RESIDENT_THREADS
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.lanes import writes_alone
-from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Node
+from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Loop, Node
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
@@ -49,7 +49,9 @@ def check_structure(program: Projection) -> None:
         _check_resident(launch)
 
 
-_header = attrgetter("name", "extent", "kind")
+def _header(loop: Loop) -> tuple[str, Affine, str]:
+    """What loops of one name have in common; of one that runs between ends, another version may run all iterations."""
+    return loop.name, loop.extent, "serial" if loop.kind == "ragged" else loop.kind
 
 
 def _check_kinds(program: Projection, leaf: Leaf) -> None:

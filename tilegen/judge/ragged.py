@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Condition, Const, Loop, Op, Stmt
-from tilegen.ir.ragged import Bound, bounds_of
+from tilegen.ir.ragged import Bound, Bounds, bounds_of
 from tilegen.ir.scatter import speaks_of
 from tilegen.ir.walk import gathers, leaves, loads, writes
 from tilegen.judge.bounds import check_reads
@@ -32,9 +32,10 @@ def check_ragged(program: Projection) -> None:
                 ends = [(b, upper) for b, upper in ((loop.ends.first, False), (loop.ends.end, True)) if b]
                 _check_statement(program, path, depth, stmt, ends)
                 written = {name for other, s in every if loop in other for name, _ in writes(s)}
+                ahead = _ahead(program, path, depth, stmt, loop.ends)
                 for end, upper in ends:
-                    _check_end(program, path, depth, stmt, end, written)
-                    _check_sure(program, path, depth, stmt, end, upper)
+                    _check_end(program, path, depth, ahead, end, written)
+                    _check_sure(program, path[depth], ahead, end, upper)
 
 
 def _check_statement(
@@ -60,28 +61,30 @@ def _check_statement(
 
 
 def _check_end(
-    program: Projection, path: tuple[Loop, ...], depth: int, stmt: Stmt, end: Bound, written: set[str]
+    program: Projection, path: tuple[Loop, ...], depth: int, ahead: Leaf, end: Bound, written: set[str]
 ) -> None:
     """Refused where an end changes while the loop runs, or is read where its buffer has no such element."""
     used = {load.buffer for load in loads(end.value)} | {gather.buffer for gather in gathers(end.value)}
     if not used.isdisjoint(written) or speaks_of(end, frozenset(inner.name for inner in path[depth:])):
         raise Refused(f"how far loop '{path[depth].name}' runs changes inside of it")
-    check_reads(program, _ahead(program, path, depth, replace(stmt, value=end.value)))
+    check_reads(program, replace(ahead, stmt=replace(ahead.stmt, value=end.value)))
 
 
-def _check_sure(program: Projection, path: tuple[Loop, ...], depth: int, stmt: Stmt, end: Bound, upper: bool) -> None:
+def _check_sure(program: Projection, loop: Loop, ahead: Leaf, end: Bound, upper: bool) -> None:
     """Refused where an end is taken as it is, and no promise says that the loop has such an iteration."""
     if not end.sure:
         return
-    condition = end.has_iteration(upper, path[depth].extent, program.kernel.rising)
+    condition = end.has_iteration(upper, loop.extent, program.kernel.rising)
     outside = () if condition is None else rows_of(Condition(-1 - condition.value))
-    if condition is None or solvable(program.original.rows(_ahead(program, path, depth, stmt)) + outside):
-        raise Refused(f"loop '{path[depth].name}' may run where it has no iterations")
+    if condition is None or solvable(program.original.rows(ahead) + outside):
+        raise Refused(f"loop '{loop.name}' may run where it has no iterations")
 
 
-def _ahead(program: Projection, path: tuple[Loop, ...], depth: int, stmt: Stmt) -> Leaf:
-    """The statement in front of the loop at this depth."""
+def _ahead(program: Projection, path: tuple[Loop, ...], depth: int, stmt: Stmt, ends: Bounds) -> Leaf:
+    """The statement in front of the loop at this depth, with the tests that speak of nothing but what its ends do.
+
+    Those of other loops may stand in the loop, where they come too late.
+    """
     names, kinds, extents = (tuple(getattr(loop, what) for loop in path[:depth]) for what in ("name", "kind", "extent"))
-    known = frozenset(names) | frozenset(program.kernel.sizes)
-    tests = tuple(c for c in stmt.guard if c.value.names() <= known)
+    tests = tuple(c for c in stmt.guard if ends.may_need(c, program.kernel.sizes))
     return Leaf(names, kinds, extents, replace(stmt, guard=tests, reduce=None))

@@ -178,7 +178,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = join_stores(body)
     body = _choose_reads(body, node, memory, ids, is_implied)
     body = roles.name(body)
-    body = run_between_ends(body, memory, tree.kernel, is_implied)
+    body = run_between_ends(body, memory, tree.kernel, ids, is_implied)
 
     body = asynchronous(body, plan.staged, memory)
     body = named_places(body, plan.shares)

@@ -56,10 +56,10 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
                 out += (_of_register(name, "wait", line, node.left) for name in buffers or ("",))
                 out += (_of_register(name, "fence", line) for name in buffers)  # who waits holds, too
             case For():
-                _check_together(node, (node.extent,), lanes)
+                _check_together(node, node.told_by, lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
             case If():
-                _check_together(node, tuple(c.value for c in node.test), lanes)
+                _check_together(node, frozenset().union(*(c.value.names() for c in node.test)), lanes)
                 then, orelse = (expand_instructions(each, launch) for each in (node.body, node.orelse))
                 out.append(replace(node, body=then, orelse=orelse))
             case _:
@@ -71,9 +71,9 @@ def _of_register(name: str, does: Does, line: Timeline, left: int = 0) -> Said:
     return Said(name, Access(PRODUCTS.name, ()), Const(0, "i64"), does=does, line=line, left=left)
 
 
-def _check_together(node: For | If, deciding: tuple[Affine, ...], lanes: set[str]) -> None:
+def _check_together(node: For | If, deciding: frozenset[str], lanes: set[str]) -> None:
     """Refused where lanes may come to an instruction inside of `node` without the others."""
-    alone = any(value.names() & lanes for value in deciding)
+    alone = not deciding.isdisjoint(lanes)
     inside = next((v for v in nodes((node,)) if isinstance(v, Perform)), None) if alone else None
     if inside:
         raise Refused(f"'{inside.instruction.name}' is run by a warp, and its lanes come to it one without the other")

@@ -178,14 +178,14 @@ class _Lift:
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
-                    if not node.extent.names().isdisjoint(name for _, name, _ in self.where.threads):
+                    if not node.told_by.isdisjoint(name for _, name, _ in self.where.threads):
                         raise Refused(f"threads meet in loop '{node.name}', which they run differently often")
-                    if node.kind in ("scatter", "ragged"):
+                    if node.kind == "scatter":
                         raise Refused(f"threads meet in loop '{node.name}', of which each runs what its data pick")
                     close()
                     before = self._enter_loop(node)
                     inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)
-                    out.append(Loop(node.name, node.extent, inner))
+                    out.append(Loop(node.name, node.extent, inner, "ragged" if node.ends else "serial", ends=node.ends))
                     self.made = before
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)

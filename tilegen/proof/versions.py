@@ -6,7 +6,7 @@ is so the two are one program; where it is not, both stay, each under its test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
@@ -40,7 +40,7 @@ def merge_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str,
     choices = {e.target: list(_choices(e)) for e in launch.kernel.equations}
     chosen = {e.target: _chosen_tensors(e, choices[e.target]) for e in launch.kernel.equations}
     own = {name: frozenset((load.buffer, other) for load, other in found) for name, found in choices.items()}
-    return _Merge(is_implied, launch.buffers, own, chosen).body(body, (), ())
+    return _Merge(is_implied, launch.buffers, own, chosen, launch.kernel.sizes).body(body, (), ())
 
 
 def _choices(equation: Equation) -> Iterator[tuple[Load, Const]]:
@@ -105,13 +105,14 @@ def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsI
     return tuple(out)
 
 
-def _check_scattered(loop: For) -> None:
+def _check_scattered(loop: For, sizes: Collection[str]) -> None:
     """Where data pick iterations, they are read before all that is tested in the loop: no test may be for that."""
     if loop.kind not in ("scatter", "ragged"):
         return
     inner = {loop.name, *(v.name for v in nodes(loop.body) if isinstance(v, For))}
     for node in nodes(loop.body):
-        if isinstance(node, If) and any(inner.isdisjoint(c.value.names()) for c in node.test):
+        tests = [c for c in node.test if inner.isdisjoint(c.value.names())] if isinstance(node, If) else []
+        if any(not loop.ends or loop.ends.may_need(c, sizes) for c in tests):
             raise Refused(f"which iterations of '{loop.name}' run is read before a test that does not depend on it")
 
 
@@ -148,6 +149,7 @@ class _Merge:
     # By statement, tensors and the constants that the kernel chooses between: those that it reads and these.
     own: Mapping[str, Own]
     chosen: Mapping[str, frozenset[str]]
+    sizes: Collection[str]
 
     def body(self, body: tuple[Spmd, ...], given: Tests, under: Tests) -> tuple[Spmd, ...]:
         """`body` where the tests `given` hold; those that it is `under` become guards of its statements."""
@@ -155,7 +157,7 @@ class _Merge:
         for node in body:
             match node:
                 case For():
-                    _check_scattered(node)
+                    _check_scattered(node, self.sizes)
                     kind = node.kind if node.kind in MEANT else "serial"
                     out.append(replace(node, kind=kind, step="", body=self.body(node.body, given, under)))
                 case If():

@@ -10,13 +10,13 @@ that always hold then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from tilegen.ir.nodes import Buffer, Kernel, Stmt
+from tilegen.ir.nodes import Buffer, Kernel, Loop, Stmt
 from tilegen.ir.ragged import Bound, Bounds, bounds_of, sides_of, without_tests
 from tilegen.ir.scatter import speaks_of
-from tilegen.ir.walk import gathers, loads, rewrite, writes
+from tilegen.ir.walk import gathers, loads, rewrite, stmts, writes
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.program import (
     Declare,
@@ -24,6 +24,7 @@ from tilegen.lowering.launch.program import (
     For,
     If,
     Launch,
+    Perform,
     Spmd,
     VectorCopy,
     VectorDeclare,
@@ -37,16 +38,21 @@ _SHORT = 16  # a compiler writes out shorter loops
 
 
 def run_between_ends(
-    body: tuple[Spmd, ...], buffers: Mapping[str, Buffer], kernel: Kernel, is_implied: IsImplied
+    body: tuple[Spmd, ...],
+    buffers: Mapping[str, Buffer],
+    kernel: Kernel,
+    threads: Collection[str],
+    is_implied: IsImplied,
 ) -> tuple[Spmd, ...]:
     """`body` with its long serial loops ragged where data tell their ends.
 
-    Threads meet in none of these, which may run in no iteration.
+    Threads wait for each other in none of these. Lanes run an instruction together in those whose ends are the same
+    for all threads: of `threads`, what tells these apart, they do not speak.
     """
     out: list[Spmd] = []
     for node in body:
-        node = with_lists(node, lambda inner: run_between_ends(inner, buffers, kernel, is_implied))
-        if isinstance(node, For) and node.kind == "serial" and (bounds := _bounds(node, buffers)):
+        node = with_lists(node, lambda inner: run_between_ends(inner, buffers, kernel, threads, is_implied))
+        if isinstance(node, For) and node.kind == "serial" and (bounds := _bounds(node, buffers, kernel, threads)):
             first = bounds.first and replace(bounds.first, sure=_is_sure(bounds.first, False, node, kernel, is_implied))
             end = bounds.end and replace(bounds.end, sure=_is_sure(bounds.end, True, node, kernel, is_implied))
             node = replace(node, kind="ragged", ends=Bounds(first, end))
@@ -59,12 +65,12 @@ def _is_sure(bound: Bound, upper: bool, loop: For, kernel: Kernel, is_implied: I
     return condition is not None and is_implied(condition, ())
 
 
-def _bounds(loop: For, buffers: Mapping[str, Buffer]) -> Bounds | None:
+def _bounds(loop: For, buffers: Mapping[str, Buffer], kernel: Kernel, threads: Collection[str]) -> Bounds | None:
     """The ends of a loop; None where data tell none, or something in it runs in all iterations."""
     inside = nodes(loop.body)
     inner = {each.name: each.extent for each in inside if isinstance(each, For)}
     names = frozenset((loop.name, *inner))
-    if (loop.extent.is_const and loop.extent.const <= _SHORT) or not _may_be_left_out(inside, names, buffers):
+    if loop.extent.is_const and loop.extent.const <= _SHORT:
         return None
     updates = [v for v in inside if isinstance(v, Stmt) and not _is_inside(v.target.buffer, names, buffers)]
     written = {name for v in inside if isinstance(v, Stmt) for name, _ in writes(v)}
@@ -82,19 +88,26 @@ def _bounds(loop: For, buffers: Mapping[str, Buffer]) -> Bounds | None:
         return None
 
     bounds = Bounds(end(False), end(True))
-    return None if bounds == Bounds(None, None) else bounds
+    if bounds == Bounds(None, None) or any(
+        isinstance(v, If)
+        and any(names.isdisjoint(c.value.names()) and bounds.may_need(c, kernel.sizes) for c in v.test)
+        for v in inside
+    ):
+        return None
+    return bounds if _may_be_left_out(inside, names, buffers, bounds.names.isdisjoint(threads)) else None
 
 
-def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
+def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer], together: bool) -> bool:
     """True if all that a loop does is update reductions and fill buffers that live in it.
 
     Args:
         inside: its nodes; `names` are its own name and those of the loops in it.
+        together: whether all threads run the same iterations.
     """
     for node in inside:
         match node:
-            case If(test=test) if all(names.isdisjoint(c.value.names()) for c in test):
-                return False  # what it tests of the loops around may be what lets data be read
+            case Perform(origin=nest) if together and _fills_inside(nest, names, buffers):
+                pass
             case Stmt() if not node.reduce and not _is_inside(node.target.buffer, names, buffers):
                 return False
             case VectorStore(target=to) | VectorCopy(target=to) if not _is_inside(to.buffer, names, buffers):
@@ -106,6 +119,11 @@ def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping
             case _:
                 return False
     return True
+
+
+def _fills_inside(nest: Loop, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
+    """True of an instruction that writes what lives for an iteration."""
+    return all(_is_inside(stmt.target.buffer, names, buffers) for stmt in stmts((nest,)))
 
 
 def _is_inside(buffer: str, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:

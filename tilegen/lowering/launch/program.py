@@ -58,6 +58,11 @@ class For:
     step: str = ""
     ends: Bounds | None = None
 
+    @property
+    def told_by(self) -> frozenset[str]:
+        """The loops and sizes that tell which iterations run."""
+        return self.extent.names() | (self.ends.names if self.ends else frozenset())
+
 
 @dataclass(frozen=True)
 class If:
