@@ -407,6 +407,7 @@ CASES = [
     Case("schedules/sparse", "embedding_bag", sizes("K D N B", (4, 3, 11, 5), (1, 1, 1, 1)), bags),
     Case("schedules/sparse", "csr", sizes("N M K F", (11, 5, 4, 3), (1, 1, 1, 1)), sparse_product),
     Case("schedules/sparse", "csr_blocks", sizes("N M K F", (5, 3, 4, 2), (1, 1, 1, 1)), block_product),
+    Case("schedules/sparse", "csr_blocks_bf16", sizes("N M K F", (5, 3, 4, 2), (1, 1, 1, 1)), block_product),
     Case("schedules/stencils", "stencils", MN, lambda i: {"C": stencil({"A": stencil(i)["B"]})["B"]}),
     Case("schedules/syrk", "syrk", sizes("M K", (7, 5), (1, 1), (9, 1), (1, 3)), syrk),
     *(Case(f"schedules/{name}", name, VECTOR, histogram, attributes={"B": 60}) for name in HISTOGRAMS),

@@ -52,6 +52,7 @@ FITTING = {
     r"matching_dot\..*": {"TM": 32, "TN": 64},
     r"nbody\.(coarsened|split)": {"T": 4, "C": 2, "TJ": 4, "U": 2, "PART": 8},
     r"scan\..*": {"R": 2, "WARPS": 2, "PART": 256, "T": 4},
+    r"sparse\.fragments": {"WF": 8, "WARPS": 2},
     r"topk\.tiles": {"N": 128, "K": 2, "S": 32, "TILES": 2, "U": 2},
     r"total\..*": {"PART": 4096},
     r"transpose\.vectors": {"TS": 32, "ROWS": 16},
