@@ -253,7 +253,7 @@ class Buffer:
     shape: tuple[Affine, ...]
     space: str  # "global", "shared" or "register"
     order: tuple[int, ...]
-    role: str = "copy"  # "input", "output", "intermediate", "copy", or "states": 0 between two launches
+    role: str = "copy"  # "input", "output", "intermediate", "copy", or "states": 0 before the first launch
     copy_of: str | None = None
     scope: str | None = None
     pad: int = 0

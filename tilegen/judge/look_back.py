@@ -85,7 +85,7 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
         raise Refused(f"blocks combine '{update.name}' in another order than the text has",
                       way=f"reassociate({update.name}) allows any order")  # fmt: skip
     buffer, states = program.buffers[name], program.buffers.get(f"{name}.states")
-    if states is None or (states.role, states.shape) != ("states", (loop.extent + 2,)):
+    if states is None or (states.role, states.shape) != ("states", (loop.extent + 1,)):
         raise Refused(f"blocks along '{loop.name}' have no word each", code="structure")
     if buffer.shape or DTYPE_BYTES[buffer.dtype] != 4:
         raise NoForm(f"'{name}' is not one value of 32 bits, which goes into a word with what is known of it")

@@ -65,7 +65,7 @@ class LookBack:
             notes = (f"scan(y) -> run makes one, and cache_register(run, at=...) outside of '{loop.name}' keeps it",)
             raise StepError(f"one register is to be built up along '{loop.name}', and {found}", notes=notes)
         (name,) = handed
-        states = Buffer(f"{name}.states", "i64", (loop.extent + const(2),), "global", (0,), role="states")
+        states = Buffer(f"{name}.states", "i64", (loop.extent + const(1),), "global", (0,), role="states")
         tree = change_loops(tree, self.loop, lambda old: replace(old, handed=name))
         return replace(tree, buffers=(*tree.buffers, states))
 

@@ -96,7 +96,7 @@ def _check_state(launch: Launch, loop: For, node: LookBack) -> None:
         (node.block, node.blocks) == (loop.name, loop.extent)
         and launch.grid == (Product((loop.extent,)), _ONE, _ONE)
         and not any(kind in BLOCK_KINDS for _, kind, _ in launch.coordinates)
-        and (states.role, states.dtype, states.shape) == ("states", "i64", (loop.extent + 2,))
+        and (states.role, states.dtype, states.shape) == ("states", "i64", (loop.extent + 1,))
         and all(access.buffer != node.states for access in accesses(launch.body))
         and threads % 32 == 0
         and launch.cluster is None

@@ -12,7 +12,8 @@ FAULTS = (
     "flag before the value",
     "order of the grid",
     "further blocks are left out",
-    "words are not cleared",
+    "launches are not told apart",
+    "the next launch has the same number",
 )
 
 
@@ -23,15 +24,15 @@ class Stuck(Exception):
 def blocks_hand_on(totals, resident, pick, fault=None, launches=2):
     """What each block finds before it, for each of some launches on the same words. Raises Stuck."""
     count = len(totals)
-    words, results = {"drawn": 0, "ended": 0, **{n: (0, 0) for n in range(count)}}, []
-    for _ in range(launches):
+    words, results = {"drawn": (0, 0), **{n: (0, 0, 0) for n in range(count)}}, []
+    for launch in range(1, launches + 1):  # each adds other numbers
         found = {}
         waiting = list(range(count))
         running = []
         while waiting or running:
             while waiting and len(running) < resident:
                 place = waiting.pop(pick(range(len(waiting))))  # the hardware begins blocks in any order
-                running.append(_block(place, totals, words, found, fault))
+                running.append(_block(place, [each * launch for each in totals], words, found, fault))
             moved = _move(running, words, pick)
             if not moved:
                 raise Stuck
@@ -57,38 +58,39 @@ def _move(running, words, pick):
 
 def _block(place, totals, words, found, fault):
     """A block, a step at a time: each gives whether it has come further."""
-    number = words["drawn"]
-    words["drawn"] += 1
+    launch, number = words["drawn"]
+    words["drawn"] = launch, number + 1
     if fault == "order of the grid":
         number = place
     if number >= len(totals):
         raise Stuck
     yield True
+    if number == len(totals) - 1:
+        words["drawn"] = launch + (fault != "the next launch has the same number"), 0
+        yield True
     told = 2 if number == 0 or fault == "total is told as if it were all" else 1
     if fault == "flag before the value":
-        words[number] = (told, words[number][1])
+        words[number] = (launch, told, words[number][2])
         yield True
-    words[number] = (told, totals[number])
+    words[number] = (launch, told, totals[number])
     yield True
     before, last = 0, number - 1
     while number:
         window = range(last, max(-1, last - 4), -1)  # a warp looks back at 32; here at 4
-        while any(words[n][0] == 0 for n in window):
+        same = fault == "launches are not told apart"
+        while any(words[n][1] == 0 or (words[n][0] != launch and not same) for n in window):
             yield False
         seen = [words[n] for n in window]
         yield True
-        complete = next((n for n, (known, _) in enumerate(seen) if known == 2), None)
+        complete = next((n for n, (_, known, _) in enumerate(seen) if known == 2), None)
         if fault == "further blocks are left out":
             complete = 0 if complete is None else complete
-        before = sum(value for _, value in seen[: len(seen) if complete is None else complete + 1]) + before
+        before = sum(value for _, _, value in seen[: len(seen) if complete is None else complete + 1]) + before
         if complete is not None:
             break
         last -= 4
     if number:
-        words[number] = (2, before + totals[number])
+        words[number] = (launch, 2, before + totals[number])
         yield True
     found[number] = before
-    words["ended"] += 1
-    if words["ended"] == len(totals) and fault != "words are not cleared":
-        words |= {"drawn": 0, "ended": 0, **{n: (0, 0) for n in range(len(totals))}}
     yield True

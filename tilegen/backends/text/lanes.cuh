@@ -100,12 +100,24 @@ template <int lanes, typename T> __device__ __forceinline__ T linear_ahead_of_la
     return threadIdx.x == 0 ? start : by * start + other;
 }
 
-// A number for the block, in the order in which blocks begin. The first word counts them.
+// The number of this launch among those that use the same words.
+__device__ __forceinline__ unsigned& launch_of_block()
+{
+    __shared__ unsigned launch;
+    return launch;
+}
+
+// A number for the block, in the order in which blocks begin. The first word counts them, and launches in its upper half.
 template <typename T> __device__ __forceinline__ int draw_number(T* states)
 {
     __shared__ int number;
-    if (threadIdx.x + threadIdx.y + threadIdx.z == 0)
-        number = (int)atomicAdd(reinterpret_cast<unsigned long long*>(states), 1ull);
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
+        const unsigned long long drawn = atomicAdd(reinterpret_cast<unsigned long long*>(states), 1ull);
+        number = (int)drawn;
+        launch_of_block() = (unsigned)(drawn >> 32);
+        if (number == (int)gridDim.x - 1)
+            states[0] = ((drawn >> 32) + 1) << 32;  // all have drawn theirs
+    }
     __syncthreads();
     return number;
 }
@@ -115,13 +127,13 @@ template <typename T> __device__ __forceinline__ T sum_of_two(T value, T other)
     return value + other;
 }
 
-// A value of 32 bits and what is known of its block, in a word that is written and read at once: 1 means that it is
-// what the block adds, 2 that it is what all up to the block come to.
-template <typename T> __device__ __forceinline__ void publish(unsigned long long* place, unsigned long long known, T value)
+// A value of 32 bits and what is known of its block, in a word that is written and read at once: four times the number
+// of the launch, and 1 more if it is what the block adds, 2 more if it is what all up to the block come to.
+template <typename T> __device__ __forceinline__ void publish(long long* place, unsigned known, T value)
 {
     unsigned bits;
     memcpy(&bits, &value, 4);
-    *reinterpret_cast<volatile unsigned long long*>(place) = known << 32 | bits;
+    *reinterpret_cast<volatile unsigned long long*>(place) = (unsigned long long)known << 32 | bits;
 }
 
 template <typename T> __device__ __forceinline__ T published(unsigned long long word)
@@ -134,29 +146,29 @@ template <typename T> __device__ __forceinline__ T published(unsigned long long 
 
 // The sum of `start` and what the blocks of smaller numbers add, in their order, for a block that adds `total`. The
 // first warp looks back at 32 blocks at a time, until one knows what all up to it come to. Blocks wait for those of
-// smaller numbers alone, which run by then. The last one that needs no other clears the words for the next launch.
-template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long long* memory, int block, int blocks, T start, T total)
+// smaller numbers alone, which run by then. What earlier launches have published says nothing.
+template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long long* states, int block, T start, T total)
 {
     __shared__ T before;
-    unsigned long long* states = reinterpret_cast<unsigned long long*>(memory);
     const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (thread < 32) {
+        const unsigned launch = launch_of_block() << 2;
         T found = start;
-        if (block == 0) {
-            if (thread == 0)
-                publish(&states[2], 2, sum_of_two(start, total));
-        } else {
-            if (thread == 0)
-                publish(&states[2 + block], 1, total);
+        if (thread == 0)
+            publish(&states[1 + block], block ? launch + 1 : launch + 2, block ? total : sum_of_two(start, total));
+        if (block) {
             unsigned complete = 0;
             for (int last = block - 1; complete == 0; last -= 32) {
                 const int other = last - thread;
                 unsigned long long word = 0;
+                unsigned known = 1;
                 do {
-                    if (other >= 0)
-                        word = *reinterpret_cast<volatile unsigned long long*>(&states[2 + other]);
-                } while (__any_sync(0xffffffff, other >= 0 && word >> 32 == 0));
-                complete = __ballot_sync(0xffffffff, other >= 0 && word >> 32 == 2);
+                    if (other >= 0) {
+                        word = *reinterpret_cast<volatile unsigned long long*>(&states[1 + other]);
+                        known = (unsigned)(word >> 32) - launch;
+                    }
+                } while (__any_sync(0xffffffff, known != 1 && known != 2));
+                complete = __ballot_sync(0xffffffff, known == 2);
                 const int count = complete ? __ffs(complete) : 32;
                 T part = published<T>(word);
                 #pragma unroll
@@ -168,17 +180,10 @@ template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long lon
                 found = last == block - 1 ? part : sum_of_two(part, found);
             }
             if (thread == 0)
-                publish(&states[2 + block], 2, sum_of_two(found, total));
+                publish(&states[1 + block], launch + 2, sum_of_two(found, total));
         }
-        int finished = 0;
-        if (thread == 0) {
+        if (thread == 0)
             before = found;
-            __threadfence();
-            finished = (int)atomicAdd(&states[1], 1ull);
-        }
-        if (__shfl_sync(0xffffffff, finished, 0) == blocks - 1)
-            for (int place = thread; place < blocks + 2; place += 32)
-                states[place] = 0;
     }
     __syncthreads();
     return before;

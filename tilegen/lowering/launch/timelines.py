@@ -118,7 +118,7 @@ GROUP = replace(BLOCK, name="group", wait="wait_for_group<{count}>({at})")
 STATES = Timeline(
     "states",
     "blocks",
-    "{register} = {reduce}_of_blocks_before<{kind}>({states}, {block}, {blocks}, {register}, {value})",
+    "{register} = {reduce}_of_blocks_before<{kind}>({states}, {block}, {register}, {value})",
     opens="draw_number({states})",
 )
 # Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.

@@ -3,7 +3,7 @@
 float run = 0;                             float run = 0;
 for (int c = 0; c < n; ++c) {              const int c = draw_number(states);
     ...                                    ...
-    ahead = run;                           run = sum_of_blocks_before(states, c, n, run, total);
+    ahead = run;                           run = sum_of_blocks_before(states, c, run, total);
     run += total;                          ahead = run;
                                            run += total;
 """
@@ -18,7 +18,7 @@ from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes, with_body
 from tilegen.lowering.launch.timelines import LookBack
 
-_SHARED_BYTES = 8  # of the block's number, and of what is before it
+_SHARED_BYTES = 12  # of the numbers of the block and of its launch, and of what is before it
 
 
 def with_look_back(launch: Launch, tree: Tree) -> Launch:
@@ -29,7 +29,7 @@ def with_look_back(launch: Launch, tree: Tree) -> Launch:
     found = [node for node in nodes(launch.body) if isinstance(node, For) and node.name == loop.name]
     (extent,) = {each.extent for each in found}
     loop = replace(loop, extent=extent)
-    states = replace(tree.buffer(f"{loop.handed}.states"), shape=(loop.extent + 2,))
+    states = replace(tree.buffer(f"{loop.handed}.states"), shape=(loop.extent + 1,))
     grid = (Product((loop.extent,)), *launch.grid[1:])
     return replace(
         launch,
