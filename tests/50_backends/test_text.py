@@ -16,7 +16,7 @@ from tilegen.backends.compiler.architectures import compiled_architecture, instr
 from tilegen.backends.text import emit
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
-from tilegen.backends.text.wrap import wrap_line
+from tilegen.backends.text.wrap import LONGEST, wrap_line
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference
@@ -230,6 +230,8 @@ def test_broken_lines_have_the_words_of_the_line(deeper):
             if not line.lstrip().startswith("//"):
                 broken = wrap_line(" " * deeper + line)
                 assert "".join(broken).replace(" ", "") == line.replace(" ", ""), line
+            # Only what stands in one line for good is longer: a head, a comment behind code, a text in quotes.
+            assert len(line) <= LONGEST or re.search(r"//|^ *for |__device__|\"memory\"", line), f"{path.name}: {line}"
 
 
 def test_a_comment_behind_code_is_not_broken():

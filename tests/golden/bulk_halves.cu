@@ -126,6 +126,8 @@ hgemm_f32(float* __restrict__ C,
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 49152);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 98304);
 
+    const int j0 = wj * WN + (lane % 4) * 2;
+
     start_barriers(filled, 3, 1);
     __syncthreads();  // the barriers have been started
 
@@ -243,8 +245,8 @@ hgemm_f32(float* __restrict__ C,
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
                         store_vector<float2>(
-                            &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
-                               + nj * 8 + (lane % 4) * 2],
+                            &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + fj * 16 + nj * 8
+                               + j0],
                             &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
@@ -253,13 +255,13 @@ hgemm_f32(float* __restrict__ C,
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + fj * 16 + nj * 8 + j0 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M)
                                 store_vector<float2>(
-                                    &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
-                                       + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                    &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + fj * 16
+                                       + nj * 8 + j0],
                                     &Cf[fi][fj][nj][i16_high * 2]);
     }
 }

@@ -68,6 +68,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // cache_shared(K, at=co, layout=[c, f])
     __shared__ __align__(16) float K_shared[STAGES][TC][TF + 4];
 
+    const int p0 = wp * 32 + (lane % 8) * 4;
     const bool full_tile = bp * TP + (TP - 1) < P && bf * TF + (TF - 1) < F;
 
     // cache_register(Y, at=bp, vector=4)
@@ -137,8 +138,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
 
         // cache_register(X.shared, at=ci, vector=4)
         float X_shared_reg[2][4];
-        if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P)
-            load_vector<float4>(X_shared_reg[0], &X_shared[co % STAGES][0][wp * 32 + (lane % 8) * 4]);
+        if (bp * TP + p0 + 3 < P)
+            load_vector<float4>(X_shared_reg[0], &X_shared[co % STAGES][0][p0]);
 
         if (bf * TF + (TF - 1) < F && co * TC + (TC - 1) < C && bp * TP + (TP - 1) < P) {
             // cache_register(K.shared, at=ci, vector=4)
@@ -158,8 +159,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             #pragma unroll
             for (int ci = 0; ci < TC; ++ci) {
                 if (ci < 15) {
-                    load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                                        &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
+                    load_vector<float4>(X_shared_reg[(ci + 1) % 2], &X_shared[co % STAGES][ci + 1][p0]);
                     load_K_shared_reg(ci + 1);
                 }
 
@@ -193,9 +193,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
             #pragma unroll
             for (int ci = 0; ci < TC; ++ci) {
                 if (ci < 15 && co * TC + ci + 1 < C) {
-                    if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P)
-                        load_vector<float4>(X_shared_reg[(ci + 1) % 2],
-                                            &X_shared[co % STAGES][ci + 1][wp * 32 + (lane % 8) * 4]);
+                    if (bp * TP + p0 + 3 < P)
+                        load_vector<float4>(X_shared_reg[(ci + 1) % 2], &X_shared[co % STAGES][ci + 1][p0]);
 
                     load_K_shared_reg_partial(ci + 1);
                 }
@@ -221,19 +220,16 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
         __syncthreads();  // before the next co overwrites X.shared and K.shared
     }
 
-    if (bp * TP + wp * 32 + (lane % 8) * 4 + 3 < P) {
+    if (bp * TP + p0 + 3 < P) {
         if (bf * TF + (TF - 1) < F) {
             #pragma unroll
             for (int cf = 0; cf < 4; ++cf)
                 #pragma unroll
                 for (int vf = 0; vf < 2; ++vf) {
+                    store_vector<float4>(&Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + p0],
+                                         Y_reg[cf][vf * 2]);
                     store_vector<float4>(
-                        &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + wp * 32
-                           + (lane % 8) * 4],
-                        Y_reg[cf][vf * 2]);
-                    store_vector<float4>(
-                        &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + wp * 32
-                           + (lane % 8) * 4],
+                        &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + p0],
                         Y_reg[cf][vf * 2 + 1]);
                 }
         } else {
@@ -243,14 +239,12 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 for (int vf = 0; vf < 2; ++vf) {
                     if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 < F)
                         store_vector<float4>(
-                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + wp * 32
-                               + (lane % 8) * 4],
+                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2) * P + bp * TP + p0],
                             Y_reg[cf][vf * 2]);
 
                     if (bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1 < F)
                         store_vector<float4>(
-                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + wp * 32
-                               + (lane % 8) * 4],
+                            &Y[(n * F + bf * TF + cf * 16 + (lane / 8) * 4 + vf * 2 + 1) * P + bp * TP + p0],
                             Y_reg[cf][vf * 2 + 1]);
                 }
         }

@@ -69,6 +69,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
+    const int i0 = wi * 32 + (lane / 8) * 4;
+    const int j0 = wj * 128 + (lane % 8) * 4;
     const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
 
     // cache_register(C, at=bj, vector=4)
@@ -124,23 +126,23 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     const auto load_registers = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+            load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][ci * 16 + i0]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+            load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][cj * 32 + j0]);
     };
 
     const auto load_registers_partial = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
-                load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+            if (bi * TM + ci * 16 + i0 + 3 < M)
+                load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][ci * 16 + i0]);
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+            if (bj * TN + cj * 32 + j0 + 3 < N)
+                load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][cj * 32 + j0]);
     };
 
     if (full_tile)
@@ -220,10 +222,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(
-                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
-                           + (lane % 8) * 4],
-                        C_reg[ci][vi][cj]);
+                    store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
+                                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
@@ -239,15 +239,13 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + cj * 32 + j0 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(
-                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                                   + cj * 32 + (lane % 8) * 4],
-                                C_reg[ci][vi][cj]);
+                        if (bi * TM + ci * 16 + i0 + vi < M)
+                            store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
+                                                 C_reg[ci][vi][cj]);
     }
 }

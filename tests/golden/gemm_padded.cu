@@ -118,6 +118,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     // cache_shared(B.global, at=ko, vector=4)
     __shared__ __align__(16) float B_global_shared[STAGES][TK][TN];
 
+    const int i0 = wi * 32 + (lane / 8) * 4;
+    const int j0 = wj * 128 + (lane % 8) * 4;
+
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
@@ -144,8 +147,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     const auto load_A_global_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
-            load_vector<float4>(A_global_shared_reg[ki % 2][ci],
-                                &A_global_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+            load_vector<float4>(A_global_shared_reg[ki % 2][ci], &A_global_shared[slot][ki][ci * 16 + i0]);
     };
 
     load_A_global_shared_reg(0, 0);
@@ -154,8 +156,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     const auto load_B_global_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            load_vector<float4>(B_global_shared_reg[ki % 2][cj],
-                                &B_global_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
+            load_vector<float4>(B_global_shared_reg[ki % 2][cj], &B_global_shared[slot][ki][cj * 32 + j0]);
     };
 
     load_B_global_shared_reg(0, 0);
@@ -222,22 +223,18 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(
-                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
-                           + (lane % 8) * 4],
-                        C_reg[ci][vi][cj]);
+                    store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
+                                         C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
-            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
+            if (bj * TN + cj * 32 + j0 + 3 < N)
                 #pragma unroll
                 for (int ci = 0; ci < 2; ++ci)
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
-                        if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
-                            store_vector<float4>(
-                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                                   + cj * 32 + (lane % 8) * 4],
-                                C_reg[ci][vi][cj]);
+                        if (bi * TM + ci * 16 + i0 + vi < M)
+                            store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
+                                                 C_reg[ci][vi][cj]);
     }
 }

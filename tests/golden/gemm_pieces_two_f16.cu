@@ -376,7 +376,8 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
                                : A_vec.w * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
                                    - __half2float(__float2half(A_vec.w * (16384.0f / power_of_two(fmaxf(
                                        most_reg, 7.888609052210118e-31f)))))));
-                *reinterpret_cast<uint2*>(&R[(n * M + row) * K + chunk * 1024 + w * 128 + l * 4]) = *reinterpret_cast<const uint2*>(R_vec);
+                *reinterpret_cast<uint2*>(&R[(n * M + row) * K + chunk * 1024 + w * 128 + l * 4]) =
+                    *reinterpret_cast<const uint2*>(R_vec);
             }
 
     if (l == 0 && w == 0)
@@ -423,7 +424,8 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
                            : B_vec.w * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))
                                - __half2float(__float2half(B_vec.w * (16384.0f / power_of_two(fmaxf(
                                    top_vec.w, 7.888609052210118e-31f)))))));
-            *reinterpret_cast<uint2*>(&S[(n * K + rows_2 * H + slot) * N + sb * 256 + st * 4]) = *reinterpret_cast<const uint2*>(S_vec);
+            *reinterpret_cast<uint2*>(&S[(n * K + rows_2 * H + slot) * N + sb * 256 + st * 4]) =
+                *reinterpret_cast<const uint2*>(S_vec);
         }
     };
 

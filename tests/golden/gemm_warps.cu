@@ -39,6 +39,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_shared(B, at=ko, vector=4)
     float (*B_shared)[TN] = reinterpret_cast<float (*)[TN]>(shared + 16896);
 
+    const int i0 = wi * 64 + (lane / 8) * 4;
+    const int j0 = wj * 64 + (lane % 8) * 4;
     const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
 
     // cache_register(C, at=bj, vector=4)
@@ -100,12 +102,12 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 float A_shared_reg[4][4];
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
-                    load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                    load_vector<float4>(A_shared_reg[ci], &A_shared[ki][ci * 16 + i0]);
 
                 float B_shared_reg[2][4];
                 #pragma unroll
                 for (int cj = 0; cj < 2; ++cj)
-                    load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                    load_vector<float4>(B_shared_reg[cj], &B_shared[ki][cj * 32 + j0]);
 
                 #pragma unroll
                 for (int ci = 0; ci < 4; ++ci)
@@ -132,14 +134,14 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     float A_shared_reg[4][4];
                     #pragma unroll
                     for (int ci = 0; ci < 4; ++ci)
-                        if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + 3 < M)
-                            load_vector<float4>(A_shared_reg[ci], &A_shared[ki][wi * 64 + ci * 16 + (lane / 8) * 4]);
+                        if (bi * TM + ci * 16 + i0 + 3 < M)
+                            load_vector<float4>(A_shared_reg[ci], &A_shared[ki][ci * 16 + i0]);
 
                     float B_shared_reg[2][4];
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                            load_vector<float4>(B_shared_reg[cj], &B_shared[ki][wj * 64 + cj * 32 + (lane % 8) * 4]);
+                        if (bj * TN + cj * 32 + j0 + 3 < N)
+                            load_vector<float4>(B_shared_reg[cj], &B_shared[ki][cj * 32 + j0]);
 
                     #pragma unroll
                     for (int ci = 0; ci < 4; ++ci)
@@ -172,10 +174,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(
-                            &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN + wj * 64
-                               + cj * 32 + (lane % 8) * 4],
-                            C_reg[ci][vi * 2 + slot][cj]);
+                        store_vector<float4>(&C[(bi * TM + ci * 16 + vi * 2 + i0 + slot) * N + bj * TN + cj * 32 + j0],
+                                             C_reg[ci][vi * 2 + slot][cj]);
                 };
 
                 store_C(0);
@@ -187,13 +187,12 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             #pragma unroll
             for (int vi = 0; vi < 2; ++vi) {
                 const auto store_C_partial = [&](int slot) {
-                    if (bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot < M)
+                    if (bi * TM + ci * 16 + vi * 2 + i0 + slot < M)
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
-                            if (bj * TN + wj * 64 + cj * 32 + (lane % 8) * 4 + 3 < N)
+                            if (bj * TN + cj * 32 + j0 + 3 < N)
                                 store_vector<float4>(
-                                    &C[(bi * TM + wi * 64 + ci * 16 + (lane / 8) * 4 + vi * 2 + slot) * N + bj * TN
-                                       + wj * 64 + cj * 32 + (lane % 8) * 4],
+                                    &C[(bi * TM + ci * 16 + vi * 2 + i0 + slot) * N + bj * TN + cj * 32 + j0],
                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 

@@ -257,7 +257,10 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                             __align__(4) __half Y_vec[2];
                             Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                             Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
+                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W
+                                                                 + bx * TX + lane / 4) * F
+                                + bf * TF + wj * WF + fj * 16 + nj * 8
+                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                         }
         } else {
             #pragma unroll
@@ -273,7 +276,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                                     __align__(4) __half Y_vec[2];
                                     Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                                     Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W + bx * TX + lane / 4) * F + bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
+                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2
+                                                                          + i16_high) * W
+                                                                            + bx * TX + lane / 4) * F
+                                        + bf * TF + wj * WF + fj * 16 + nj * 8
+                                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                                 }
         }
     }

@@ -347,8 +347,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN
+                                + hj * 64
+                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -356,8 +357,9 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
                             if (bi * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N
+                                    + bj * TN + hj * 64
+                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }

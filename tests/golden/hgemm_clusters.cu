@@ -337,8 +337,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -346,8 +346,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
                             if (bi * (2 * TM) + ci * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64 + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }

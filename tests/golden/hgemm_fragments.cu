@@ -84,7 +84,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
             __align__(4) __nv_bfloat16 C_vec[2];
             C_vec[0] = Cf[i16_high * 2];
             C_vec[1] = Cf[i16_high * 2 + 1];
-            *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+            *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8
+                                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
         }
     } else {
         for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
@@ -131,7 +132,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     __align__(4) __nv_bfloat16 C_vec[2];
                     C_vec[0] = Cf[i16_high * 2];
                     C_vec[1] = Cf[i16_high * 2 + 1];
-                    *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                    *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * N + bj * TN
+                        + wj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                 }
     }
 }

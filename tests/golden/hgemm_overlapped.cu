@@ -272,7 +272,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
+                            + bj * TN + wj * WN + fj * 16 + nj * 8
+                            + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
 
             #pragma unroll
@@ -284,7 +286,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec2[2];
                         C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                         C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4
+                                                             + 16) * N
+                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
+                            + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                     }
         }
     } else {
@@ -301,7 +306,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
+                                                                     + lane / 4) * N
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8
+                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
 
             #pragma unroll
@@ -315,7 +323,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec2[2];
                                 C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                                 C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
+                                                                     + lane / 4 + 16) * N
+                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
+                                    + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                             }
         }
     }

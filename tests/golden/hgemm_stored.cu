@@ -151,6 +151,9 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*Bs)[TN][TK] = reinterpret_cast<float (*)[TN][TK]>(shared + 98304);
 
+    const int i0 = wi * WM + lane / 4;
+    const int j0 = wj * WN + (lane % 4) * 2;
+
     // cache_register(C, at=bj, vector=2) -> Cf
     float Cf[4][4][2][4];
     #pragma unroll
@@ -296,8 +299,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
                         store_vector<float2>(
-                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16
-                               + nj * 8 + (lane % 4) * 2],
+                            &C[(bi * TM + fi * 32 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
@@ -307,8 +309,7 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
                         store_vector<float2>(
-                            &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN + wj * WN
-                               + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                            &C[(bi * TM + fi * 32 + i16_high * 8 + i0 + 16) * N + bj * TN + j0 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -318,26 +319,25 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
+                    if (bj * TN + fj * 16 + nj * 8 + j0 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
+                            if (bi * TM + fi * 32 + i16_high * 8 + i0 < M)
                                 store_vector<float2>(
-                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN
-                                       + fj * 16 + nj * 8 + (lane % 4) * 2],
+                                    &C[(bi * TM + fi * 32 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
-                    if (bj * TN + wj * WN + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
+                    if (bj * TN + j0 + 57 < fj * 16 + nj * 8 + N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
+                            if (bi * TM + fi * 32 + i16_high * 8 + i0 + 16 < M)
                                 store_vector<float2>(
-                                    &C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + bj * TN
-                                       + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                                    &C[(bi * TM + fi * 32 + i16_high * 8 + i0 + 16) * N + bj * TN + j0 - fj * 16
+                                       - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

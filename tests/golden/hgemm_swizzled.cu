@@ -162,7 +162,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
+                            + bj * TN + wj * WN + fj * 16 + nj * 8
+                            + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
     } else {
         #pragma unroll
@@ -178,7 +180,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
+                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8
+                                                                     + lane / 4) * N
+                                    + bj * TN + wj * WN + fj * 16 + nj * 8
+                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
     }
 }

@@ -227,6 +227,9 @@ hgemm_tf32_rz(float* __restrict__ C,
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 196640);
 
+    const int j0 =
+        wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2;
+
     start_barriers(filled, 4, 1);
     start_barriers(emptied, 4, 8);
     __syncthreads();  // the barriers have been started
@@ -291,8 +294,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                 next_slot<4>(slot, phase);
             }
 
-            if (bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
-                + ((lane / 4) % 4) * 2 + 1 < N) {
+            if (bj * TN + j0 + 1 < N) {
                 if (bi * TM + (TM - 1) < M) {
                     // rename(ti, of=Cf) -> si
                     #pragma unroll
@@ -302,7 +304,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                             float2 C_vec;
                             C_vec.x = Cf[si_high * 4 + si_low];
                             C_vec.y = Cf[si_high * 4 + si_low + 2];
-                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) = C_vec;
+                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                                          + bj * TN + j0]) = C_vec;
                         }
                 } else {
                     #pragma unroll
@@ -313,7 +316,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                                 float2 C_vec;
                                 C_vec.x = Cf[si_high * 4 + si_low];
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N + bj * TN + wj * 64 + (lane / 32 / 2) * 32 + ((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8 + ((lane / 4) % 4) * 2]) = C_vec;
+                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
+                                                              + bj * TN + j0]) = C_vec;
                             }
                 }
             }

@@ -337,7 +337,8 @@ matching_dot_best(const float* __restrict__ A,
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_best_reg[ci][vi];
+                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                    best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
@@ -350,14 +351,16 @@ matching_dot_best(const float* __restrict__ A,
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_best_reg[ci][vi];
+                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                        best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
+                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                        best_reg[ci][vi];
     }
 }
 

@@ -364,21 +364,25 @@ matching_f16_best(const __half* __restrict__ A,
         if (full_tile) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_best_reg[i64_high];
+                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                    best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_reg[i64_high];
+                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                    best_reg[i64_high];
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_best_reg[i64_high];
+                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                        best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] = best_reg[i64_high];
+                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                        best_reg[i64_high];
         }
     } else {
         if (tid == 256) {

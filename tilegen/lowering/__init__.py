@@ -33,6 +33,7 @@ from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
 from tilegen.lowering.outline.full_tiles import name_tests
 from tilegen.lowering.outline.functions import make_functions
+from tilegen.lowering.outline.thread_places import name_thread_places
 from tilegen.lowering.sync.barriers import barriers
 from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
 from tilegen.lowering.sync.bulk import bulk_copies, join_waits
@@ -190,7 +191,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = make_functions(body, every, _known_integers(tree, block, plan.where))
     used, shared = used_buffers(body, every, frozenset(variables), version.private)
     launch = _launch(name, body, used, shared, bulk.tensors(every), plan, needs, tree)
-    return name_tests(deal_tiles(launch, plan.tiles))
+    return name_thread_places(name_tests(deal_tiles(launch, plan.tiles)))
 
 
 def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version) -> _Plan:

@@ -17,6 +17,7 @@ from tilegen.judge import check_derived
 from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts
 from tilegen.proof.bulk import check_boxes
+from tilegen.proof.coordinates import inline_names
 from tilegen.proof.dealing import check_alike, part_tiles, walk_twice
 from tilegen.proof.dependent_launch import without_launch_waits
 from tilegen.proof.inlining import without_calls
@@ -117,6 +118,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
 
 def _check_alignment(launch: Launch, facts: Facts, loops: Mapping[str, Affine]) -> int:
     """How many vectors and rows in shared memory the launch uses. Raises Refused where one is not aligned."""
+    launch = replace(launch, body=inline_names(launch.body, launch))
     found = check_aligned(launch, facts, loops) + check_rows(launch, facts, loops)
     return found + check_boxes(launch, facts, loops)
 

@@ -24,16 +24,13 @@ def wrap_line(line: str) -> list[str]:
         return [line]  # what stands behind // ends with its line
     indent = line[: len(line) - len(line.lstrip())]
     assignment = _ASSIGNMENT.match(line)
-    if assignment:
+    if assignment and len(assignment[1]) <= LONGEST:
         left, right, under = assignment[1], assignment[2], indent + "    "
         below = [left, *_pieces(right, under, under)]
         beside = _pieces(right, f"{left} ", under)
-        return beside if len(beside) < len(below) and _is_one_term(right) else below
+        is_shorter = len(beside) < len(below) and all(len(each) <= LONGEST for each in beside)
+        return beside if is_shorter and all(place.depth for place in _places(right)) else below
     return _pieces(line.strip(), indent)
-
-
-def _is_one_term(text: str) -> bool:
-    return all(place.depth for place in _places(text))
 
 
 def _pieces(text: str, lead: str, margin: str = "") -> list[str]:
