@@ -40,7 +40,7 @@ from tilegen.lowering.sync.bulk import bulk_copies, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
 from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
-from tilegen.lowering.sync.conflicts import Conflict, Path, conflicts
+from tilegen.lowering.sync.conflicts import Conflict, Slot, conflicts
 from tilegen.lowering.sync.dependent_launch import with_launch_waits
 from tilegen.lowering.sync.overlap import overlap_batches
 from tilegen.lowering.sync.pipeline import Pipe, write_out_pipelines
@@ -154,8 +154,8 @@ class _Plan:
     where: Coordinates
     is_implied: IsImplied
     bulk: Bulk
-    barriers: dict[tuple[Path, int], Barrier]
-    groups: frozenset[tuple[Path, int]]
+    barriers: dict[Slot, Barrier]
+    groups: frozenset[Slot]
     staged: tuple[Pipe, ...]
 
 
@@ -248,7 +248,7 @@ def _launch(
 
 def _waiting(
     tree: Tree, nodes: tuple[Node, Node], pipes: tuple[Pipe, ...], bulk: Bulk, block: Block, is_implied: IsImplied
-) -> tuple[dict[tuple[Path, int], Barrier], frozenset[tuple[Path, int]], tuple[Pipe, ...]]:
+) -> tuple[dict[Slot, Barrier], frozenset[Slot], tuple[Pipe, ...]]:
     """The barriers, the places where groups of asynchronous copies end, and what is copied so. `nodes` are the launch
     with the numbers of threads written out, and without."""
     plain, dealt = nodes

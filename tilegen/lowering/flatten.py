@@ -14,12 +14,12 @@ from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier, StartBarriers
 from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_plan import Bulk
+from tilegen.lowering.sync.conflicts import Slot
 from tilegen.lowering.threads.distribute import Block
 from tilegen.lowering.threads.lanes import Lanes
 from tilegen.lowering.threads.perform import perform
 
-# (path of child numbers to a list, place in it) -> the barriers that stand before that child
-Slots = Mapping[tuple[tuple[int, ...], int], Barrier]
+Slots = Mapping[Slot, Barrier]
 
 
 @dataclass(frozen=True)

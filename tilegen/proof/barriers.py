@@ -16,8 +16,8 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
-from tilegen.lowering.launch.claims import Claim, sentence
-from tilegen.lowering.launch.timelines import FILLED, STORES
+from tilegen.lowering.launch.claims import Claim
+from tilegen.lowering.launch.timelines import FILLED, STORES, Barrier
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
@@ -25,8 +25,7 @@ from tilegen.proof.roles import Ring
 from tilegen.proof.said import says
 
 Path = tuple[int, ...]
-# A place in a body: (the positions on the way to it, the child that the place is before).
-Slot = tuple[Path, int]
+Slot = tuple[Path, int]  # the way to a body, and the child that the place is before
 
 
 @dataclass(frozen=True)
@@ -41,20 +40,11 @@ class GroupCount:
 
 
 @dataclass(frozen=True)
-class Stop:
-    """A barrier: whether it orders accesses to global memory too, and what it is said to guard."""
+class Stop(Barrier):
+    """A barrier where it stands, with the groups of asynchronous copies before it; `again` if another one is, too."""
 
-    of_global: bool = False
-    claims: tuple[Claim, ...] = ()
-    again: bool = False  # nothing stands between it and another barrier
-    wait: int | None = None  # how many groups of asynchronous copies may still be on their way behind it
-    made: GroupCount | None = None  # before it
-    fence: bool = False  # what was written before it is there for those who read by descriptor
-
-    @property
-    def reason(self) -> str:
-        """The claims in words."""
-        return sentence(self.claims)
+    again: bool = False
+    made: GroupCount = GroupCount()
 
 
 def check_synchronised(walls: CertainBarriers) -> None:
@@ -92,9 +82,7 @@ def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None
             open_claims -= claims
     for slot, stop in stops.items():
         if stop.again or slot not in needed:
-            raise Refused(
-                "a barrier is there for nothing", f"every dependence is kept without '{sentence(stop.claims)}'"
-            )
+            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
     for slot, claim in open_claims:
         raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
 

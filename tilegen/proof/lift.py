@@ -174,7 +174,7 @@ class _Lift:
                     again = slot in self.result.stops
                     if not node.claims:
                         raise Refused("a barrier names nothing that it guards")
-                    self.result.stops[slot] = Stop(node.of_global, node.claims, again, node.wait, self.made, node.fence)
+                    self.result.stops[slot] = Stop(**vars(node), again=again, made=self.made)
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):

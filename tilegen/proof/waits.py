@@ -60,7 +60,7 @@ def _check_pair(
             try:
                 refuse_uncovered(program, sentence, here, wanted, _ended(there, here, made, waits), there.loops)
             except Refused:
-                if any(stop.made is None or stop.made.since != made.since for _, stop in waits):
+                if any(stop.made.since != made.since for _, stop in waits):
                     raise Unproved("asynchronous copies are made in one loop and waited for in another") from None
                 raise
 
@@ -68,7 +68,7 @@ def _check_pair(
 def _ended(there: Moment, here: Moment, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]) -> Iterator[Rows]:
     """Rows for each wait before `here` that has ended what is copied `there`."""
     for placed, stop in waits:
-        if stop.made is None or stop.wait is None or stop.made.since != made.since:
+        if stop.wait is None or stop.made.since != made.since:
             continue
         seen = Moment(placed, "''")
         ended = seen.form(stop.made.groups - stop.wait).minus(there.form(made.groups), 1).nonnegative()

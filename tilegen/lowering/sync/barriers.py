@@ -13,7 +13,7 @@ from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.lowering.sync.conflicts import Conflict, Path
+from tilegen.lowering.sync.conflicts import Conflict, Path, Slot
 
 
 @dataclass
@@ -21,9 +21,9 @@ class _Plan:
     """The slots chosen so far, each with the conflicts that it guards."""
 
     is_implied: IsImplied
-    slots: dict[tuple[Path, int], list[Conflict]] = field(default_factory=dict)
+    slots: dict[Slot, list[Conflict]] = field(default_factory=dict)
 
-    def find_chosen(self, path: Path, slots: Iterable[int]) -> tuple[Path, int] | None:
+    def find_chosen(self, path: Path, slots: Iterable[int]) -> Slot | None:
         """The first of `slots` of the body at `path` that has a barrier."""
         return next(((path, s) for s in slots if (path, s) in self.slots), None)
 
@@ -31,7 +31,7 @@ class _Plan:
         """True if a body at `path` or further in has a barrier."""
         return any(where[: len(path)] == path for where, _ in self.slots)
 
-    def says(self, key: tuple[Path, int], conflict: Conflict) -> bool:
+    def says(self, key: Slot, conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.slots[key]
         if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
@@ -45,7 +45,7 @@ class _Plan:
         said = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
         return said and (not conflict.of_global or any(c.of_global for c in guarded))
 
-    def add(self, key: tuple[Path, int], conflict: Conflict) -> None:
+    def add(self, key: Slot, conflict: Conflict) -> None:
         self.slots.setdefault(key, []).append(conflict)
 
 
@@ -58,7 +58,7 @@ def _covers(one: Conflict, other: Conflict) -> bool:
     return one.before[: one.depth] == other.before[: other.depth] and one.after <= other.after
 
 
-def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[tuple[Path, int], Barrier]:
+def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[Slot, Barrier]:
     """The barriers of the launch `node`: (path of child numbers to a body, slot) -> barrier."""
     plan = _Plan(is_implied)
     by_body: dict[Path, list[Conflict]] = {}
@@ -103,7 +103,7 @@ def _plan_body(
 
 
 def _guard(
-    body: tuple[Node, ...], path: Path, conflict: Conflict, new: tuple[Path, int], slots: Sequence[int], plan: _Plan
+    body: tuple[Node, ...], path: Path, conflict: Conflict, new: Slot, slots: Sequence[int], plan: _Plan
 ) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
     there = plan.find_chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
@@ -113,7 +113,7 @@ def _guard(
 
 def _on_the_way(
     body: tuple[Node, ...], path: Path, conflict: Conflict, slots: Sequence[int], plan: _Plan
-) -> tuple[Path, int] | None:
+) -> Slot | None:
     """A barrier in an inner body that is certain to come between the two accesses."""
     depth = len(path)
     first, last = conflict.before[depth], conflict.after[depth]
@@ -134,7 +134,7 @@ def _on_the_way(
     return _behind_first(body[first], path, conflict, plan) or _ahead_of_second(body[last], path, conflict, plan)
 
 
-def _certain_in(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
+def _certain_in(node: Node, path: Path, plan: _Plan) -> Slot | None:
     """A barrier that everybody who passes `node` meets."""
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not plan.has_inside(path):
         return None
@@ -142,7 +142,7 @@ def _certain_in(node: Node, path: Path, plan: _Plan) -> tuple[Path, int] | None:
     return found if found and _has_iterations(node, plan) else None
 
 
-def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> tuple[Path, int] | None:
+def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> Slot | None:
     """A barrier that every iteration meets of the loop at `path`, which has this body."""
     if found := plan.find_chosen(path, range(len(body) + 1)):
         return found
@@ -158,7 +158,7 @@ def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...
     return body
 
 
-def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Slot | None:
     """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
     path = conflict.before[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -172,7 +172,7 @@ def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tu
     return _certain_in_children(node.body, path, rest, plan) or _behind_first(node.body[place], path, conflict, plan)
 
 
-def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> tuple[Path, int] | None:
+def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Slot | None:
     """A barrier inside `node` before the second access."""
     path = conflict.after[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -183,9 +183,7 @@ def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) ->
     return _ahead_of_second(node.body[place], path, conflict, plan)
 
 
-def _certain_in_children(
-    body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan
-) -> tuple[Path, int] | None:
+def _certain_in_children(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> Slot | None:
     """A barrier that everybody meets who passes one of these children of `body` whole."""
     inner = (_certain_in(body[place], (*path, place), plan) for place in places)
     return next((found for found in inner if found), None)
@@ -203,7 +201,7 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 # -- what it claims, which is what the comment says
 
 
-def _claims(key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]:
+def _claims(key: Slot, guarded: list[Conflict]) -> tuple[Claim, ...]:
     """Of what comes in one iteration, the writes that are read if there are any; else of what a loop carries."""
     forward = _of_one_iteration(key, guarded)
     if not forward:
@@ -215,7 +213,7 @@ def _claims(key: tuple[Path, int], guarded: list[Conflict]) -> tuple[Claim, ...]
     return tuple(dict.fromkeys(Claim(c.kind, c.buffer) for c in complete or forward))
 
 
-def _of_one_iteration(key: tuple[Path, int], guarded: list[Conflict]) -> list[Conflict]:
+def _of_one_iteration(key: Slot, guarded: list[Conflict]) -> list[Conflict]:
     """What comes in one iteration, in its order: the comment speaks of that first.
 
     What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
-from typing import TypeVar
 
 from tilegen.ir.descriptors import ROWS, piece_of
 from tilegen.ir.instructions import Fragment, SharedMatrix
@@ -25,8 +24,7 @@ from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Await, Barrier, Fence, products
-
-Slot = TypeVar("Slot")
+from tilegen.lowering.sync.conflicts import Slot
 
 
 def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:

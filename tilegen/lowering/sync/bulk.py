@@ -28,11 +28,9 @@ from tilegen.lowering.launch.program import For, If, Spmd, Start, with_body
 from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
-from tilegen.lowering.sync.conflicts import Path
+from tilegen.lowering.sync.conflicts import Path, Slot
 from tilegen.lowering.sync.pipeline import Pipe
 from tilegen.lowering.threads.distribute import Block
-
-Slot = tuple[Path, int]
 
 
 @dataclass(frozen=True)

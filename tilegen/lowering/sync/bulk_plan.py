@@ -16,11 +16,9 @@ from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import If, Spmd
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import box_place, is_await
-from tilegen.lowering.sync.conflicts import Path
+from tilegen.lowering.sync.conflicts import Path, Slot
 from tilegen.lowering.sync.pipeline import Pipe
 from tilegen.lowering.threads.vectors import Needs
-
-Slot = tuple[Path, int]
 
 # What a thread that waits is taken to read an element into.
 WAITING = Buffer("waiting", "i64", (), "register", ())

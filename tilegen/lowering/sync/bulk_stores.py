@@ -27,10 +27,8 @@ from tilegen.lowering.launch.program import For, If, Spmd, Start, with_lists
 from tilegen.lowering.launch.timelines import STORES, Await, Barrier, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
-from tilegen.lowering.sync.conflicts import Conflict, Path
+from tilegen.lowering.sync.conflicts import Conflict, Path, Slot
 from tilegen.lowering.threads.distribute import Block
-
-Slot = tuple[Path, int]
 
 
 def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:

@@ -10,13 +10,12 @@ from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, stmts
 from tilegen.lowering.launch.program import For, Spmd, VectorCopy, nodes, with_lists
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.lowering.sync.conflicts import Path
+from tilegen.lowering.sync.conflicts import Path, Slot
 from tilegen.lowering.sync.pipeline import Pipe
 
 _BYTES = (4, 8, 16)
 _COPIES = (Stmt, VectorCopy)
 # The place before a child of the body at a path.
-Slot = tuple[Path, int]
 
 
 def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Slot]:
