@@ -15,8 +15,6 @@ from tilegen.suggest.nests import Nests, storage_order
 from tilegen.suggest.product import TILES, is_product
 from tilegen.suggest.scattered import is_scattered
 
-WALK = 512  # terms of a part
-
 
 def is_divided(nests: Nests, machine: Machine) -> bool:
     """True of one reduction that has too few results for the machine, and enough terms for several parts."""
@@ -25,19 +23,7 @@ def is_divided(nests: Nests, machine: Machine) -> bool:
     told = {name for name, _ in nests.kernel.rising}  # by which data tell where the terms of a row are
     ragged = any(load.buffer in told for load in loads(equation.value))
     plain = bool(equation.reduce) and not equation.conditions and not is_scattered(nests) and not ragged
-    few = 4 * results <= _wanted(nests, machine) and terms >= 16 * _least(nests)
-    return plain and (few or _is_long(nests))
-
-
-def _is_long(nests: Nests) -> bool:
-    """True of the only reduction of a kernel that runs over one axis apart from memory, for long.
-
-    Parts keep what runs at once closer together in memory, and cost two accesses for WALK terms.
-    """
-    (equation,) = nests.equations
-    alone = not any(e.reduce for e in nests.kernel.equations if e.target != equation.target) and not equation.best
-    apart = len(nests.columns) == 1 and not _along_columns(nests) and not is_product(nests)
-    return alone and apart and nests.columns[0].extent >= 4 * WALK
+    return plain and 4 * results <= _wanted(nests, machine) and terms >= 16 * _least(nests)
 
 
 def _along_columns(nests: Nests) -> bool:
@@ -65,8 +51,6 @@ def divide(nests: Nests, draft: Draft, machine: Machine) -> Draft:
     results, terms = prod(axis.extent for axis in nests.rows), prod(axis.extent for axis in columns)
     who = f"{results} results are too few" if results > 1 else "One result is too little"
     why = f"{who} for {machine.sms} multiprocessors"
-    if _is_long(nests) and 4 * results > _wanted(nests, machine):
-        why = f"{columns[0].word} is long, and its terms are far apart"
     draft = draft.say(f"{why}: parts of the terms first, and then of these the result.")
     if not equation.best:
         draft = draft.steps(f"reassociate({equation.target})")
@@ -78,7 +62,6 @@ def divide(nests: Nests, draft: Draft, machine: Machine) -> Draft:
     if not loops:
         axis = columns[0]
         size = max(_least(nests) * axis.extent // terms, axis.extent * results // _wanted(nests, machine), 1)
-        size = min(size, WALK) if _is_long(nests) else size
         size = power_of_two(size, axis.extent)
         part, rest = draft.fresh(f"{axis.word}p"), draft.fresh(axis.word, axis.names)
         draft, size_of_part = draft.number("PART", size, (size // 2 or 1, 2 * size))
