@@ -6,10 +6,12 @@ stores by the sectors of memory that a warp touches.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
+from statistics import fmean
 
 from tilegen.lab.counts.banks import turns
 
@@ -76,7 +78,7 @@ def tile_for(problem: Problem) -> tuple[Tile, int]:
     tile = min(_tiles(problem), key=lambda tile: _cost(problem, tile))
     most = max(1, SHARED // (16 * _elements(problem, tile)))
     channels = 1
-    while 2 * channels <= min(most, problem.channels) and channels * problem.taps < 18:
+    while 2 * channels <= min(most, problem.channels) and channels * problem.taps < 24:
         channels *= 2
     return tile, channels
 
@@ -102,32 +104,40 @@ def _elements(problem: Problem, tile: Tile) -> int:
     return image + problem.taps * tile.filters * tile.groups
 
 
-def _lanes(tile: Tile) -> list[tuple[int, int, int, int]]:
-    """The group of filters, the row, the place and the phase of each lane of the first warp."""
-    found = []
-    for lane in range(LANES):
-        rest, x = divmod(lane, tile.along * tile.beside)
-        z, y = divmod(rest, tile.groups if tile.across else tile.down)
-        place, phase = divmod(x, tile.beside)
-        found.append((y, z, place, phase) if tile.across else (z, y, place, phase))
-    return found
+Lane = tuple[int, int, int, int]  # the group of filters, the row, the place and the phase that it has
 
 
-def _turns(problem: Problem, tile: Tile) -> int:
+def _warps(tile: Tile) -> list[list[Lane]]:
+    """The lanes of the first warp, which the others are like, or of all where warps begin at different places."""
+    along = tile.along * tile.beside
+    alike = along % LANES == 0 or LANES % along == 0
+    return [
+        [_lane(tile, first + n) for n in range(LANES)] for first in range(0, LANES if alike else tile.threads, LANES)
+    ]
+
+
+def _lane(tile: Tile, thread: int) -> Lane:
+    rest, x = divmod(thread, tile.along * tile.beside)
+    z, y = divmod(rest, tile.groups if tile.across else tile.down)
+    place, phase = divmod(x, tile.beside)
+    return (y, z, place, phase) if tile.across else (z, y, place, phase)
+
+
+def _turns(problem: Problem, tile: Tile, lanes: list[Lane]) -> int:
     """In which shared memory is busy with a warp's load of the image, whether vectors are copied there or elements."""
     box = problem.along.box(tile.places * tile.along)
 
     def needed(row: int) -> int:
-        places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x, _ in _lanes(tile)]
+        places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x, _ in lanes]
         return turns([4 * place for place in places], 4)[0]
 
     return max(needed(box), needed(-(-box // 4) * 4))
 
 
-def _turns_of_weights(tile: Tile) -> int:
+def _turns_of_weights(tile: Tile, lanes: list[Lane]) -> int:
     """The same for a vector of weights, of which each phase has its own."""
     row = tile.filters * tile.groups + 4
-    return turns([4 * (tile.filters * group + phase * row) for group, _, _, phase in _lanes(tile)], 16)[0]
+    return turns([4 * (tile.filters * group + phase * row) for group, _, _, phase in lanes], 16)[0]
 
 
 def _share(extent: int, size: int) -> float:
@@ -145,11 +155,13 @@ def _cost(problem: Problem, tile: Tile) -> float:
     vectors, image = problem.taps * tile.filters / 4, problem.taps * tile.rows * tile.places * again / neighbours
     copies = _elements(problem, tile) - problem.taps * tile.filters * tile.groups * 3 / 4
     issued = work + vectors + image + COPY * copies / tile.threads
-    lanes = _lanes(tile)
-    busy = BANK * (vectors * _turns_of_weights(tile) + neighbours * image * _turns(problem, tile))
-    lines = {lane[:2] for lane in lanes}
+    warps = _warps(tile)
+    busy = BANK * fmean(
+        vectors * _turns_of_weights(tile, lanes) + neighbours * image * _turns(problem, tile, lanes) for lanes in warps
+    )
     apart = problem.phases // tile.beside  # one of this number of neighbours is stored at once
-    sectors = sum(-(-sum(lane[:2] == line for lane in lanes) * min(apart, 8) // 8) for line in lines)
+    lines = [Counter(lane[:2] for lane in lanes) for lanes in warps]
+    sectors = fmean(sum(-(-count * min(apart, 8) // 8) for count in each.values()) for each in lines)
     stored = STORE * sectors * results / problem.channels
     shares = (
         _share(problem.filters, tile.filters * tile.groups),
