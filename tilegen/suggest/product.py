@@ -128,24 +128,35 @@ def product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     form = form_of(nests)
     assert form
     for tile in tiles_for(form, machine):
-        for whole in (True, False) if _pays_to_copy(nests, form) else (False,):
+        for copied in dict.fromkeys((_to_copy(nests, form), ())):
             with suppress(TilegenError):
-                yield _tiled(nests, draft, form, tile, whole=whole)
+                yield _tiled(nests, draft, form, tile, copied)
                 return
 
 
-def _pays_to_copy(nests: Nests, form: Form) -> bool:
-    """True of two matrices with rows that vectors do not divide, if enough results use each element of them."""
+def _to_copy(nests: Nests, form: Form) -> tuple[Load, ...]:
+    """What enough results use for a copy to pay: both matrices where vectors do not divide their rows, or a turned one.
+
+    Turned is the right operand if it is stored along the sum: its tiles are the wider ones.
+    """
     operands = (form.left, form.right)
     rows = [nests.tensor(load.buffer).shape[nests.tensor(load.buffer).order[-1]] for load in operands]
     matrices = all(len(load.index) == 2 for load in operands) and form.left.buffer != form.right.buffer
-    uneven = any(extent.evaluate(nests.sizes) % 4 for extent in rows)
-    used = min(form.row.extent, form.column.extent)
-    plain = not form.outer and not nests.equations[0].conditions
-    return matrices and uneven and plain and used >= 1024 and form.term.extent < 2**18  # rows of blocks that a grid has
+    plain = not form.outer and not nests.equations[0].conditions and form.term.extent < 2**18  # of blocks in a grid
+    if matrices and plain and min(form.row.extent, form.column.extent) >= 1024:
+        if any(extent.evaluate(nests.sizes) % 4 for extent in rows):
+            return operands
+        if form.row.extent >= 2048 and _is_along(nests, form.right, form.term):
+            return operands[1:]
+    return ()
 
 
-def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, *, whole: bool) -> Draft:
+def _is_along(nests: Nests, load: Load, axis: Axis) -> bool:
+    """True if what is loaded is stored along an axis."""
+    return bool(load.index[nests.tensor(load.buffer).order[-1]].names() & {*axis.names})
+
+
+def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, copied: tuple[Load, ...]) -> Draft:
     i, j, k = form.row.word, form.column.word, form.term.word
     if len(nests.equations) > 1:
         draft = draft.say("What follows the product is computed in its loops, from the sums in registers.")
@@ -154,8 +165,7 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, *, whole: bool) -
     term, outer = form.term.names[0], [axis.names[0] for axis in form.outer]
     draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
     draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
-    if whole:
-        draft = _copied(nests, draft, form, (tm, tn))
+    draft = _copied(nests, draft, form, copied, (tm, tn))
     (bi, wi, ci, li, vi), (bj, wj, cj, lj, vj) = (
         [draft.fresh(f"{letter}{word}") for letter in "bwclv"] for word in (i, j)
     )
@@ -184,12 +194,8 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, *, whole: bool) -
         "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
     )
     left, right = used_by(form, vi, vj)
-    if whole:
-        a, b = (f"{load.buffer}.global.shared" for load in (form.left, form.right))
-        draft = draft.steps(*(f"cache_shared({name.removesuffix('.shared')}, at={ko}, vector=4)" for name in (a, b)))
-    else:
-        draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}")
-        draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}")
+    draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}", copied)
+    draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}", copied)
     draft = draft.steps(f"cache_operands({a}, {b}, {ki})", f"walk_columns({ci}, {vi}, {cj}, {vj})")
     draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
@@ -197,23 +203,29 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, *, whole: bool) -
     return draft.first(*last, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
 
 
-def _copied(nests: Nests, draft: Draft, form: Form, sizes: tuple[str, str]) -> Draft:
-    """Both operands in whole tiles, with the results along their rows, by launches of their own."""
-    draft = draft.say(
-        "Rows that vectors do not divide: both operands are copied first into whole tiles, zero beyond the tensors."
-    )
-    draft = draft.steps(f"round_up({form.term.names[0]}, 32)")
+def _copied(nests: Nests, draft: Draft, form: Form, copied: tuple[Load, ...], sizes: tuple[str, str]) -> Draft:
+    """These operands with the results along their rows, by launches of their own; in whole tiles, if they are both."""
+    whole = len(copied) > 1
+    if whole:
+        draft = draft.say("Rows that vectors do not divide: copies are whole tiles, zero beyond the tensors.")
+        draft = draft.steps(f"round_up({form.term.names[0]}, 32)")
+    elif copied:
+        draft = draft.say(f"{form.right.buffer} is turned first, with the results along its rows.")
     for load, axis, size in zip((form.left, form.right), (form.row, form.column), sizes, strict=True):
-        term, own = _words(draft, load, form.term, axis)
-        copy = f"{load.buffer}.global"
-        turned = load.index[nests.tensor(load.buffer).order[-1]].names() & {*form.term.names}
-        draft = draft.steps(f"cache_global({load.buffer}, layout=[{term}, {own}], tiles=[32, {size}])")
-        r, c, rows, columns, over = (draft.fresh(n) for n in (f"q{own}", f"q{term}", f"p{own}", f"p{term}", f"r{term}"))
-        if turned:
-            copied = f"transpose_tiles({load.buffer}, {load.buffer}.shared, {copy}.{own}, {copy}.{term})"
-            draft = draft.steps(f"{copied} -> {rows}, {r}, {columns}, {over}, {c}")
-        else:
-            draft = draft.steps(f"copy_rows({copy}.{term}, {copy}.{own}) -> {columns}, {c}, {rows}, {r}")
+        if load in copied:
+            term, own = _words(draft, load, form.term, axis)
+            name, tiles = load.buffer, f", tiles=[32, {size}]" if whole else ""
+            draft = draft.steps(f"cache_global({name}, layout=[{term}, {own}]{tiles})")
+            taken = (f"p{own}", f"q{own}", f"p{term}", f"r{term}", f"q{term}")
+            rows, r, columns, over, c = (draft.fresh(word) for word in taken)
+            loops = f"{name}.global.{own}, {name}.global.{term}"
+            if _is_along(nests, load, form.term):
+                draft = draft.steps(
+                    f"transpose_tiles({name}, {name}.shared, {loops}) -> {rows}, {r}, {columns}, {over}, {c}"
+                )
+            else:
+                loops = f"{name}.global.{term}, {name}.global.{own}"
+                draft = draft.steps(f"copy_rows({loops}) -> {columns}, {c}, {rows}, {r}")
     return draft
 
 
@@ -245,8 +257,12 @@ def used_by(form: Form, row: str, column: str) -> tuple[str, str]:
     return (f", using=[{row}]", f", using=[{column}]") if form.left.buffer == form.right.buffer else ("", "")
 
 
-def _share(nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str) -> tuple[Draft, str]:
+def _share(
+    nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str, copied: tuple[Load, ...]
+) -> tuple[Draft, str]:
     """A tile of an operand in shared memory, with `axis` along its rows; and its name."""
+    if load in copied:
+        return draft.steps(f"cache_shared({load.buffer}.global, at={at}, vector=4)"), f"{load.buffer}.global.shared"
     order = nests.tensor(load.buffer).order
     fastest = load.index[order[-1]].names()
     name, told = shared_copy(draft, load.buffer)
