@@ -10,9 +10,11 @@ from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Const, Stmt
+from tilegen.ir.nodes import Condition, Const, Stmt
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
+from tilegen.lowering.launch.lists import SHARED_BYTES, by_whole_blocks
+from tilegen.lowering.launch.program import If, Let
 from tilegen.proof import prove
 
 PAIRS = """
@@ -47,6 +49,8 @@ TOGETHER = """\
     bind(b, block.x)
     bind(t, thread.x)
 """
+BY_BLOCKS = TOGETHER.replace("tile(x, 4)", "tile(x, 32)")
+IN_CHUNKS = BY_BLOCKS.replace("order(b, c, t, o, v)", "tile(c, 2) -> p, c\n    order(b, p, c, t, o, v)")
 OF_ROWS = """\
     tile(i, 4) -> c, v
     tile(r, 2) -> b, t
@@ -60,6 +64,8 @@ CASES = {
     "atomic": (PAIRS.format(word="unordered_list") + ATOMIC, {"H": 2, "W": 6, "CAP": 4}),
     "rows": (ROWS.format(word="list") + BY_ROWS, {"M": 6, "N": 3, "C": 2}),
     "together": (PAIRS.format(word="unordered_list") + TOGETHER, {"H": 3, "W": 6, "CAP": 4}),
+    "by blocks": (PAIRS.format(word="unordered_list") + BY_BLOCKS, {"H": 3, "W": 34, "CAP": 4}),
+    "in chunks": (PAIRS.format(word="unordered_list") + IN_CHUNKS, {"H": 3, "W": 34, "CAP": 4}),
     "rows together": (ROWS.format(word="unordered_list") + OF_ROWS, {"M": 3, "N": 6, "C": 2}),
     "strided": (PAIRS.format(word="unordered_list") + "    tile(y, 2) -> b, t\n    order(o, t, b, x)\n",
                 {"H": 3, "W": 2, "CAP": 4}),
@@ -98,6 +104,7 @@ def test_a_wrong_text_is_seen(old, new, language):
 
 
 @pytest.mark.parametrize("language", ["cuda", "opencl"])
+@pytest.mark.parametrize("case", ["together", "by blocks", "in chunks"])
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -113,19 +120,32 @@ def test_a_wrong_text_is_seen(old, new, language):
         ("place * 2 + 1", "place * 2 + 2"),
     ],
 )
-def test_a_wrong_text_of_hits_together_is_seen(old, new, language):
-    launches = lower(tree_from(CASES["together"][0]))
+def test_a_wrong_text_of_hits_together_is_seen(old, new, case, language):
+    launches = lower(tree_from(CASES[case][0]))
     text = emit(launches, language)
     before, mark, body = text.rpartition("void")
     assert old in body
     assert difference(before + mark + body.replace(old, new), launches, language) is not None
 
 
-def test_lanes_whose_counts_differ_take_places_by_themselves():
-    assert "take_places(&n[0]" in emit(lower(tree_from(CASES["together"][0])), "cuda")
-    text = emit(lower(tree_from(CASES["rows together"][0])), "cuda")
-    assert "take_places" not in text
+def test_whole_blocks_take_places_at_once():
+    """All threads of a block come by, for one count; not where each has one of its own, or warps are not full."""
+    for case, wanted in {"by blocks": 1, "in chunks": 1, "together": 0, "rows together": 0}.items():
+        *others, launch = lower(tree_from(CASES[case][0]))
+        assert (bool(by_whole_blocks(launch)), launch.shared_bytes) == (wanted, wanted * SHARED_BYTES), case
+        text = emit((*others, launch), "cuda")
+        assert ("int places = take_places(&n[0], __popc(hits));" in text) is bool(wanted)
     assert "atomicAdd(&n[b * 2 + t], __popc(hits))" in text
+
+
+def test_threads_that_come_by_alone_take_places_by_themselves():
+    """A barrier would wait for the others: a test that some threads alone meet holds more than the list."""
+    *_, launch = lower(tree_from(CASES["by blocks"][0]))
+    node, *others = (n for n in launch.nodes if id(n) in by_whole_blocks(launch))
+    test = (Condition(var("t") - 3),)
+    for inner, wanted in (((node,), 1), ((node, node), 0), ((node, Let("more", const(1))), 0)):
+        body = rewrite(launch.body, lambda v, inner=inner: If(test, inner) if v is node else v)
+        assert len(by_whole_blocks(replace(launch, body=body))) == wanted + len(others)
 
 
 def _changed(tree, change):

@@ -1,32 +1,42 @@
-// Places of a list: those from `next` on are for the hits of these lanes of a warp.
-struct Places {
-    unsigned int lanes;
-    int next;
-};
-
-// Places for `count` hits of each lane, by one update for all lanes of a warp where these come together.
-__device__ __forceinline__ Places take_places(int* next, int count)
+// Places for `count` hits of each thread, by one update for all threads of a block: the first one of this warp.
+__device__ __forceinline__ int take_places(int* next, int count)
 {
-    int lane, sum = count, first = 0;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    if (__activemask() != 0xffffffff)
-        return Places{1u << lane, atomicAdd(next, count)};
+    __shared__ int first, ahead[32];
+    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const int warps = blockDim.x * blockDim.y * blockDim.z / 32;
 #pragma unroll
     for (int step = 16; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xffffffff, sum, step);
-    if (lane == 0 && sum > 0)
-        first = atomicAdd(next, sum);
-    return Places{0xffffffff, __shfl_sync(0xffffffff, first, 0)};
+        count += __shfl_xor_sync(0xffffffff, count, step);
+    __syncthreads();  // all have read what they took before
+    if (thread % 32 == 0)
+        ahead[thread / 32] = count;
+    __syncthreads();
+    if (thread < 32) {
+        const int mine = thread < warps ? ahead[thread] : 0;
+        int sum = mine;
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const int other = __shfl_up_sync(0xffffffff, sum, step);
+            sum += thread < step ? 0 : other;
+        }
+        ahead[thread] = sum - mine;
+        if (thread == 31)
+            first = sum > 0 ? atomicAdd(next, sum) : 0;
+    }
+    __syncthreads();
+    return first + ahead[thread / 32];
 }
 
-// The next place, for each of these lanes that has a hit; -1 for the others.
-__device__ __forceinline__ int next_place(Places& places, int hit)
+// The next place, for each lane of a warp that has a hit; -1 for the others.
+__device__ __forceinline__ int next_place(int& places, int hit)
 {
     unsigned int ahead;
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(ahead));
-    const unsigned int hits = __ballot_sync(places.lanes, hit);
-    const int place = places.next + __popc(hits & ahead);
-    places.next += __popc(hits);
+    const unsigned int hits = __ballot_sync(0xffffffff, hit);
+    if (hits == 0)
+        return -1;
+    const int place = places + __popc(hits & ahead);
+    places += __popc(hits);
     return hit ? place : -1;
 }
 
@@ -48,7 +58,7 @@ compaction_count(int* __restrict__ count)
     count[0] = 0;
 }
 
-// compaction_count_2: grid (ceil(N/4096)), block (256)
+// compaction_count_2: grid (ceil(N/4096)), block (256), 132 bytes of shared memory
 // for count[1], arrays of fewer than 2^31 - 2^20 elements
 // arrays X[N], Y[N], count[1]; Y and count overlap no other
 // needs N % 4 == 0, X aligned to 16 bytes
@@ -77,7 +87,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
                     hits |= 1u << v;
             }
 
-            Places places = take_places(&count[0], __popc(hits));
+            int places = take_places(&count[0], __popc(hits));
 
             #pragma unroll
             for (int v = 0; v < 16; ++v) {
@@ -103,7 +113,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
                         hits |= 1u << v;
                 }
 
-            Places places = take_places(&count[0], __popc(hits));
+            int places = take_places(&count[0], __popc(hits));
 
             #pragma unroll
             for (int v = 0; v < 16; ++v) {

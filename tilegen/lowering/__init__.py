@@ -28,6 +28,7 @@ from tilegen.lowering.guards.whole import whole_tiles
 from tilegen.lowering.guards.zeros import declare_zeros
 from tilegen.lowering.integers.integers import choose_integers, fits
 from tilegen.lowering.launch.coordinates import Coordinates, coordinates
+from tilegen.lowering.launch.lists import with_places
 from tilegen.lowering.launch.program import Launch, Spmd
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
@@ -120,7 +121,7 @@ def lower(
     launches = [with_launch_waits(each) for each in launches] if tree.dependent else launches
     found = choose_integers(launches, wide)
     found = tuple(replace(without_wrapping(each), named=tree.named) for each in found)
-    return tuple(with_look_back(each, tree) for each in found) if instructions else found
+    return tuple(with_places(with_look_back(each, tree)) for each in found) if instructions else found
 
 
 @dataclass(frozen=True)

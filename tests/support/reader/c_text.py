@@ -18,7 +18,7 @@ _LEVELS = (
 )  # fmt: skip
 _WORDS = """
 const bool char uchar ushort short int uint long ulong float double half unsigned signed void
-Places __half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __global __local __private
+__half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __global __local __private
 """
 _TYPE_WORDS = frozenset(_WORDS.split())
 _DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern", "Tiles"}

@@ -19,7 +19,7 @@ class Lists:
 
     bit = "", ""  # of a loop whose hits take their places together: what the text does now, and the loop's name there
 
-    def together(self, node, stmt, texts):
+    def together(self, node, loop, stmt, whole, texts):
         """The loop twice, with the first place of its hits in between."""
         run = texts.pop(0).body if isinstance(texts[0], c_text.Block) else tuple(texts.pop(0) for _ in texts[:4])
         match run:
@@ -27,17 +27,15 @@ class Lists:
                 pass
             case text:
                 raise Mismatch(f"hits of {stmt.name}: {text}")
-        threads = {name for name, _, _ in self.launch.coordinates}
-        lanes = self.cuda and threads.isdisjoint(name for i in stmt.target.index for name in i.names())
-        self.bit = "find", first.name
-        self._for(node, [first], False)
-        self.bit = "store by lanes" if lanes else "store", second.name
-        self._for(replace(node, body=(stmt,)), [second], False)
+        self.bit = "find", second.name
+        self.body((node,), [first])
+        self.bit = "store by blocks" if whole else "store", second.name
+        self._for(replace(loop, body=(stmt,)), [second], False)
         self.bit = "", ""
-        declared = (("Places",), "places") if lanes else (self.integer, "place")
+        declared = (("int",), "places") if whole else (self.integer, "place")
         same((found.words, found.name), declared, f"first place of {stmt.name}")
         adds, bits = ("atomicAdd", "__popc") if self.cuda else ("atomic_add", "popcount")
-        adds = "take_places" if lanes else adds
+        adds = "take_places" if whole else adds
         match found.start:
             case ("call", word, (), (("&", count), ("call", number, (), (("name", "hits"),)))):
                 same((word, number), (adds, bits), f"first place of {stmt.name}")
@@ -66,7 +64,7 @@ class Lists:
             *named, text = text.body
             for each in named:
                 self.scope[each.name] = self.term(each.start)
-        if self.bit[0] == "store by lanes":
+        if self.bit[0] == "store by blocks":
             bit = ("&", (">>", ("name", "hits"), ("name", self.bit[1])), ("number", 1))
             next_one = ("call", "next_place", (), (("name", "places"), bit))
             same((text.words, text.name, text.start), (("const", *self.integer), "place", next_one), f"place of {what}")

@@ -23,10 +23,10 @@ from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
 from tests.support.simulator.grid import coordinates
-from tilegen.backends.text.lists import taken_together
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
+from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
 from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.timelines import Arrive, Barrier, LookBack
 
@@ -203,6 +203,10 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         return True
 
     def _node(self, node, texts, alone):
+        if not self.bit[0] and (pair := taken_together(node)):
+            whole = self.cuda and id(node) in by_whole_blocks(self.launch)
+            self.together(node, *pair, whole, texts)
+            return
         match node:
             case p.For():
                 kinds = {"scatter": self.scatter, "ragged": self.ragged, "tiles": self.tiles, "handed": self.handed}
@@ -262,9 +266,6 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         return text
 
     def _for(self, node, texts, _):
-        if not self.bit[0] and (stmt := taken_together(node)):
-            self.together(node, stmt, texts)
-            return
         text = self._take(texts, c_text.For)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
         same(self.term(text.extent), node.extent.evaluate(self.env), f"extent of {node.name}")

@@ -12,7 +12,7 @@ from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
-from tilegen.backends.text.lists import by_lanes, list_lines, take_line, taken_together
+from tilegen.backends.text.lists import list_lines, take_line
 from tilegen.backends.text.perform import call_of
 from tilegen.backends.text.ragged import ends
 from tilegen.backends.text.shared import named_parts
@@ -22,6 +22,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.lowering.guards.ragged import left_to_test
+from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
 from tilegen.lowering.launch.program import (
     Call,
     Combine,
@@ -59,6 +60,7 @@ class Body:
         self._writer = writer
         self._launch = launch
         self._told: set[str] = set()
+        self._whole = by_whole_blocks(launch) if writer.dialect is CUDA else frozenset()
         self._bit = "", ""  # of a loop whose hits take their places together: what it does now, and its name
         self._flags: dict[str, tuple[Condition, ...]] = {}  # the tests that have names
         self._parts: set[str] = set()  # names of subexpressions beside declarations
@@ -99,6 +101,8 @@ class Body:
 
     def _node(self, node: Spmd) -> list[str]:
         w = self._writer
+        if not self._bit[0] and (pair := taken_together(node)):
+            return self._together(node, *pair)
         match node:
             case Stmt():
                 return self._stmt(node)
@@ -202,8 +206,6 @@ class Body:
         lines = [f"// {note}" for note in self.fresh_notes(loop.step)]
         if loop.kind == "scatter":
             return lines + self._scatter(loop, name)
-        if (stmt := taken_together(loop)) and not self._bit[0]:
-            return lines + self._together(loop, stmt)
         if loop.kind == "handed":
             return [*lines, number_line(loop, self._writer, self._integer), "", *self.lines(loop.body)]
         # PoCL computes wrong results for some loops that it is told to unroll.
@@ -217,18 +219,19 @@ class Body:
         block = self._block(f"for ({self._integer} {name} = {first}; {name} < {end}; ++{name})", body)
         return lines + block if block else []
 
-    def _together(self, loop: For, stmt: Stmt) -> list[str]:
+    def _together(self, node: Spmd, loop: For, stmt: Stmt) -> list[str]:
         """The loop twice: it finds hits, and when they have their places it stores them."""
-        lanes = by_lanes(stmt, self._writer, {name for name, _, _ in self._launch.coordinates})
-        found = self._lines_of_bits(loop, "find")
-        # A hit has met all tests; without them, all lanes come by.
-        stored = self._lines_of_bits(replace(loop, body=(stmt,)), "store by lanes" if lanes else "store")
-        take = take_line(stmt, self._writer, self._integer, lanes)
-        return ["{", "int hits = 0;", "", *found, "", take, "", *stored, "}"]
+        notes = [f"// {note}" for note in self.fresh_notes(loop.step)]
+        whole = id(node) in self._whole
+        found = self._lines_of_bits(node, loop, "find")
+        # A hit has met all tests; without them, all threads come by.
+        stored = self._lines_of_bits(replace(loop, body=(stmt,)), loop, "store by blocks" if whole else "store")
+        take = take_line(stmt, self._writer, self._integer, whole)
+        return [*notes, "{", "int hits = 0;", "", *found, "", take, "", *stored, "}"]
 
-    def _lines_of_bits(self, loop: For, doing: str) -> list[str]:
+    def _lines_of_bits(self, node: Spmd, loop: For, doing: str) -> list[str]:
         self._bit = doing, self._writer.names[loop.name]
-        lines = self._for(replace(loop, step=""))
+        lines = self._node(node)
         self._bit = "", ""
         return lines
 

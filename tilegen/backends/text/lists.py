@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.lines import under_head
 from tilegen.ir.affine import const, var
-from tilegen.ir.lists import Hits, takes_together
+from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.launch.program import For, If
 
 _PLACE = "the place of a hit"  # as no loop is called
 
 
-def taken_together(loop: For) -> Stmt | None:
-    """The list whose hits in the loop, which has nothing else inside, take their places at once."""
-    body = loop.body
-    while len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
-        body = body[0].body
-    if len(body) != 1 or not isinstance(stmt := body[0], Stmt) or not stmt.atomic or loop.kind == "scatter":
-        return None
-    counts_all = not any(loop.name in i.names() for i in stmt.target.index)
-    return stmt if stmt.hits and stmt.hits.together and counts_all and takes_together(loop.extent) else None
-
-
-def by_lanes(stmt: Stmt, writer: Writer, coordinates: Set[str]) -> bool:
-    """True if the lanes of a warp take their places together: all of them add to one count."""
-    alike = coordinates.isdisjoint(name for i in stmt.target.index for name in i.names())
-    return alike and writer.dialect is CUDA
-
-
-def take_line(stmt: Stmt, writer: Writer, integer: str, lanes: bool) -> str:
-    """The line in which the count goes on by the number of `hits`."""
+def take_line(stmt: Stmt, writer: Writer, integer: str, whole: bool) -> str:
+    """The line in which the count goes on by the number of `hits`, of a `whole` block or of one thread."""
     count = f"&{writer.element(stmt.target.buffer, stmt.target.index)}"
-    if lanes:
-        return f"Places places = take_places({count}, __popc(hits));"
+    if whole:
+        return f"int places = take_places({count}, __popc(hits));"
     take = f"atomicAdd({count}, __popc(hits))" if writer.dialect is CUDA else f"atomic_add({count}, popcount(hits))"
     return f"{integer} place = {take};"
 
 
 def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[str, str]) -> list[str]:
     """The lines of a list's statement; `integer` is the type of offsets. `bit` is of a loop that takes places together:
-    whether it finds hits or stores them, by lanes together or not, and its name."""
+    whether it finds hits or stores them, by whole blocks or not, and its name."""
     if bit[0] == "find":
         return under_head(f"if ({writer.value(stmt.value, -1)})", [f"hits |= 1u << {bit[1]};"], braces=False)
     inside = replace(writer, names={**writer.names, _PLACE: "place"})
@@ -57,7 +38,7 @@ def list_lines(stmt: Stmt, hits: Hits, writer: Writer, integer: str, bit: tuple[
         stores.append(f"{inside.element(access.buffer, access.index)} = {inside.store_value(item, access)};")
     test = f"if (0 <= place && place < {writer.index(hits.capacity, 5)})"
     kept = under_head(test, stores, braces=len(stores) > 1)
-    if bit[0] == "store by lanes":
+    if bit[0] == "store by blocks":
         return [f"const {integer} place = next_place(places, (hits >> {bit[1]}) & 1);", *kept]
     if bit[0]:
         return [f"if ((hits >> {bit[1]}) & 1) {{", *kept, "++place;", "}"]
