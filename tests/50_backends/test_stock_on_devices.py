@@ -16,7 +16,7 @@ from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.checks.check import cases as trials
 from tilegen.lab.checks.check import check
 from tilegen.lab.checks.sizes import sizes_to_check
-from tilegen.lowering.launch.look_back_node import LookBack
+from tilegen.lowering.launch.timelines import LookBack
 
 
 def check_on(device, name, schedule, sizes=None):
