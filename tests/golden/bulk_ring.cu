@@ -1,13 +1,13 @@
 // needs sm_90 or later: bulk copies
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -17,7 +17,7 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -30,14 +30,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -54,14 +54,14 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));

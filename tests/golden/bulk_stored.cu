@@ -1,19 +1,19 @@
 // needs sm_90 or later: bulk copies
 
-// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+// Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
@@ -21,13 +21,13 @@ __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* f
                  ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
 }
 
-// The stores that this thread has started since the last time are a group.
+// Ends a group of stores: those that this thread has started since it ended the last group.
 __device__ __forceinline__ void end_stores()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until all groups of stores of this thread have read shared memory.
+// Waits until all of this thread's groups of stores have read shared memory.
 __device__ __forceinline__ void wait_stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

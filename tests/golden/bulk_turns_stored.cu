@@ -1,25 +1,25 @@
 // needs sm_90 or later: bulk copies
 
-// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// A barrier of one of two groups of so many threads.
+// A named barrier of one of two groups, each of `threads` threads.
 template <int threads> __device__ __forceinline__ void wait_for_group(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -29,7 +29,7 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -42,14 +42,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -66,33 +66,33 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// So many slots further in a ring, as one by one.
+// Advances by `count` slots of a ring at once.
 template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
 {
     parity ^= (slot + count) / slots % 2;
     slot = (slot + count) % slots;
 }
 
-// Waits until it is the group's turn; both groups together have so many threads.
+// Waits for the turn of a group; both groups together have `threads` threads.
 template <int threads> __device__ __forceinline__ void take_turn(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Says that it is the turn of the group, and goes on.
+// Gives the turn to a group, without waiting.
 template <int threads> __device__ __forceinline__ void pass_turn(int group)
 {
     asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
@@ -106,7 +106,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+// Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
@@ -114,13 +114,13 @@ __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* f
                  ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
 }
 
-// The stores that this thread has started since the last time are a group.
+// Ends a group of stores: those that this thread has started since it ended the last group.
 __device__ __forceinline__ void end_stores()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until all groups of stores of this thread have read shared memory.
+// Waits until all of this thread's groups of stores have read shared memory.
 __device__ __forceinline__ void wait_stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -162,7 +162,7 @@ gemm(const __grid_constant__ TensorMap A_map,
         int phase = 0;
 
         if (w >= 1) {
-            skip_slots<2>(slot, phase, (K + 7) / 8);  // those of the other group
+            skip_slots<2>(slot, phase, (K + 7) / 8);  // the slots of the other group
         }
 
         for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px) {
@@ -220,7 +220,7 @@ gemm(const __grid_constant__ TensorMap A_map,
                 end_stores();
             }
 
-            skip_slots<2>(slot, phase, (K + 7) / 8);  // those of the other group
+            skip_slots<2>(slot, phase, (K + 7) / 8);  // the slots of the other group
 
             if (w < 1) {
                 take_turn<64>(w);  // the operands of the tile before have arrived

@@ -3,45 +3,45 @@
 
 #include <cuda_fp16.h>
 
-// What this thread has written to shared memory is there for what reads it by descriptor or in bulk.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// A barrier of the first threads of the block, so many of them.
+// A named barrier of the first `threads` threads of the block.
 template <int threads> __device__ __forceinline__ void wait_for_each_other()
 {
     asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
 }
 
-// A number that all lanes of a warp have, which the compiler does not know.
+// A number that is the same in all lanes of a warp, so that the compiler knows it, too.
 __device__ __forceinline__ int uniform(int number)
 {
     return __shfl_sync(0xffffffffu, number, 0);
 }
 
-// The registers that products will read and write are ready.
+// What has been written to the registers of products is there for them.
 __device__ __forceinline__ void begin_wgmma()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Waits until all products that were begun have ended.
+// Waits for all products.
 __device__ __forceinline__ void complete_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Waits until all products have ended but those since the last begin.
+// Waits for all products but those since the last begin.
 __device__ __forceinline__ void complete_earlier_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves past this place.
+// The compiler moves no use of these registers past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -55,8 +55,8 @@ template <int words, class T> __device__ __forceinline__ void hold(T* registers)
         asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
 }
 
-// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
-// and such a piece of a longer row is `leading` bytes apart from the next one.
+// The descriptor of a matrix in shared memory in swizzled rows of 128 bytes: groups of eight rows are `stride` bytes
+// apart, and pieces of 128 bytes of a longer row are `leading` bytes apart.
 template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
@@ -64,14 +64,14 @@ template <int stride, int leading> __device__ __forceinline__ unsigned long long
            1ull << 62;
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_4d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1, int c2, int c3)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -81,7 +81,7 @@ __device__ __forceinline__ void copy_box_4d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -94,14 +94,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -118,20 +118,20 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// The slot before one of a ring.
+// The previous slot of a ring.
 template <int slots> __device__ __forceinline__ int slot_before(int slot)
 {
     return slot > 0 ? slot - 1 : slots - 1;
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
@@ -145,7 +145,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+// Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_4d(const TensorMap& map, const void* from, int c0, int c1, int c2, int c3)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
@@ -153,13 +153,13 @@ __device__ __forceinline__ void store_box_4d(const TensorMap& map, const void* f
                  ::"l"(&map), "r"(place), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
-// The stores that this thread has started since the last time are a group.
+// Ends a group of stores: those that this thread has started since it ended the last group.
 __device__ __forceinline__ void end_stores()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until all groups of stores of this thread have read shared memory.
+// Waits until all of this thread's groups of stores have read shared memory.
 __device__ __forceinline__ void wait_stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -208,7 +208,7 @@ hconv(const __grid_constant__ TensorMap X_map,
       const __grid_constant__ TensorMap Y_map,
       int B, int C, int F)
 {
-    constexpr int TN = 2, TY = 8, TX = 8, TF = 64, TC = 64;
+    constexpr int TN = 2, TY = 8, TX = 8, TF = 64, TC = 64, STAGES = 4;
     // boxes_of_pixels(TN, TY, TX, TF, TC) -> bn, by, bx, bf, co, tp, tf, ci; bind_boxes(bn, by, bx, bf)
     const int bn = blockIdx.z;
     const int by = blockIdx.y;
@@ -273,16 +273,16 @@ hconv(const __grid_constant__ TensorMap X_map,
                 complete_earlier_wgmma();
 
                 if (q >= 1) {
-                    release(&emptied[slot_before<4>(slot)]);  // Xs and Ks have been read
+                    release(&emptied[slot_before<STAGES>(slot)]);  // Xs and Ks have been read
                 }
 
-                next_slot<4>(slot, phase);
+                next_slot<STAGES>(slot, phase);
             }
 
             complete_wgmma();
             hold<32>(&Pf[0]);
 
-            release(&emptied[slot_before<4>(slot)]);  // Xs and Ks have been read
+            release(&emptied[slot_before<STAGES>(slot)]);  // Xs and Ks have been read
         }
 
         // cache_register(Y, at=bf) -> Yf
@@ -332,7 +332,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                     // bulk(Ks)
                     copy_box_4d(Ks[slot], K_map, &filled[slot], co * TC, q % 3, q / 3, bf * TF);
 
-                    next_slot<4>(slot, phase);
+                    next_slot<STAGES>(slot, phase);
                 }
         }
     }

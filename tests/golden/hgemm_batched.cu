@@ -3,39 +3,39 @@
 
 #include <cuda_bf16.h>
 
-// A barrier of one of two groups of so many threads.
+// A named barrier of one of two groups, each of `threads` threads.
 template <int threads> __device__ __forceinline__ void wait_for_group(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(threads) : "memory");
 }
 
-// A number that all lanes of a warp have, which the compiler does not know.
+// A number that is the same in all lanes of a warp, so that the compiler knows it, too.
 __device__ __forceinline__ int uniform(int number)
 {
     return __shfl_sync(0xffffffffu, number, 0);
 }
 
-// The registers that products will read and write are ready.
+// What has been written to the registers of products is there for them.
 __device__ __forceinline__ void begin_wgmma()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Waits until all products that were begun have ended.
+// Waits for all products.
 __device__ __forceinline__ void complete_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Waits until all products have ended but those since the last begin.
+// Waits for all products but those since the last begin.
 __device__ __forceinline__ void complete_earlier_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 
-// Registers of products: no use of them moves past this place.
+// The compiler moves no use of these registers past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -49,8 +49,8 @@ template <int words, class T> __device__ __forceinline__ void hold(T* registers)
         asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
 }
 
-// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
-// and such a piece of a longer row is `leading` bytes apart from the next one.
+// The descriptor of a matrix in shared memory in swizzled rows of 128 bytes: groups of eight rows are `stride` bytes
+// apart, and pieces of 128 bytes of a longer row are `leading` bytes apart.
 template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
@@ -58,14 +58,14 @@ template <int stride, int leading> __device__ __forceinline__ unsigned long long
            1ull << 62;
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_3d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1, int c2)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -75,7 +75,7 @@ __device__ __forceinline__ void copy_box_3d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -88,14 +88,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -112,39 +112,39 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// The slot before one of a ring.
+// The previous slot of a ring.
 template <int slots> __device__ __forceinline__ int slot_before(int slot)
 {
     return slot > 0 ? slot - 1 : slots - 1;
 }
 
-// So many slots further in a ring, as one by one.
+// Advances by `count` slots of a ring at once.
 template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
 {
     parity ^= (slot + count) / slots % 2;
     slot = (slot + count) % slots;
 }
 
-// Waits until it is the group's turn; both groups together have so many threads.
+// Waits for the turn of a group; both groups together have `threads` threads.
 template <int threads> __device__ __forceinline__ void take_turn(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Says that it is the turn of the group, and goes on.
+// Gives the turn to a group, without waiting.
 template <int threads> __device__ __forceinline__ void pass_turn(int group)
 {
     asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
@@ -158,13 +158,13 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// The warpgroup goes on with so many registers a thread, when others have given up enough.
+// Raises the registers of each thread of the warpgroup to `count`; waits until others have released enough.
 template <int count> __device__ __forceinline__ void take_registers()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// The warpgroup goes on with so many registers a thread, and gives up the others.
+// Lowers the registers of each thread of the warpgroup to `count`, and releases the others.
 template <int count> __device__ __forceinline__ void give_registers()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -217,7 +217,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int Z, int M, int K, int N)
 {
-    constexpr int GZ = 2, TM = 128, TN = 128, TK = 64, KI = 16;
+    constexpr int GZ = 2, TM = 128, TN = 128, TK = 64, KI = 16, STAGES = 6;
     const int bz = blockIdx.y / ((M + TM - 1) / TM);  // tile(z, GZ) -> pz, bz; bind(bz, block.y)
     const int bi = blockIdx.y % ((M + TM - 1) / TM);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                        // tile(j, TN) -> bj, tj; bind(bj, block.x)
@@ -250,7 +250,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
         int phase = 0;
 
         if (w >= 1) {
-            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
+            skip_slots<STAGES>(slot, phase, (K + TK - 1) / TK);  // the slots of the other group
         }
 
         for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq) {
@@ -294,10 +294,10 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                 complete_earlier_wgmma();
 
                 if (ko >= 1) {
-                    release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
+                    release(&emptied[slot_before<STAGES>(slot)]);  // As and Bs have been read
                 }
 
-                next_slot<6>(slot, phase);
+                next_slot<STAGES>(slot, phase);
             }
 
             pass_turn<256>(1 - w);  // the operands of this tile have arrived
@@ -306,7 +306,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             hold<128>(&Pf[0][0]);
 
             if ((K + TK - 1) / TK >= 1) {
-                release(&emptied[slot_before<6>(slot)]);  // As and Bs have been read
+                release(&emptied[slot_before<STAGES>(slot)]);  // As and Bs have been read
             }
 
             // cache_register(C, at=pq) -> Cf
@@ -367,7 +367,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                 wait_for_group<128>(w);  // before the next hj overwrites Cs
             }
 
-            skip_slots<6>(slot, phase, (K + TK - 1) / TK);  // those of the other group
+            skip_slots<STAGES>(slot, phase, (K + TK - 1) / TK);  // the slots of the other group
 
             if (w < 1) {
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -396,7 +396,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                                         pq * (2 * GZ) + turn * 2 + bz);
                         }
 
-                        next_slot<6>(slot, phase);
+                        next_slot<STAGES>(slot, phase);
                     }
         }
     }

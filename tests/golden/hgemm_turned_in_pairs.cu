@@ -1,26 +1,26 @@
 // needs sm_90a, and no other: wgmma_m64n256k8_registers_tf32_rz
 // needs sm_90 or later: bulk copies
 
-// A number that all lanes of a warp have, which the compiler does not know.
+// A number that is the same in all lanes of a warp, so that the compiler knows it, too.
 __device__ __forceinline__ int uniform(int number)
 {
     return __shfl_sync(0xffffffffu, number, 0);
 }
 
-// The registers that products will read and write are ready.
+// What has been written to the registers of products is there for them.
 __device__ __forceinline__ void begin_wgmma()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// Waits until all products that were begun have ended.
+// Waits for all products.
 __device__ __forceinline__ void complete_wgmma()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// Registers of products: no use of them moves past this place.
+// The compiler moves no use of these registers past this place.
 template <int words> __device__ __forceinline__ void hold(float* registers)
 {
 #pragma unroll
@@ -34,8 +34,8 @@ template <int words, class T> __device__ __forceinline__ void hold(T* registers)
         asm volatile("" : "+r"(reinterpret_cast<unsigned*>(registers)[r])::"memory");
 }
 
-// A matrix in shared memory in swizzled rows of 128 bytes: eight of them are `stride` bytes apart from the next,
-// and such a piece of a longer row is `leading` bytes apart from the next one.
+// The descriptor of a matrix in shared memory in swizzled rows of 128 bytes: groups of eight rows are `stride` bytes
+// apart, and pieces of 128 bytes of a longer row are `leading` bytes apart.
 template <int stride, int leading> __device__ __forceinline__ unsigned long long describe_128(const void* start)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(start));
@@ -43,14 +43,14 @@ template <int stride, int leading> __device__ __forceinline__ unsigned long long
            1ull << 62;
 }
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -60,7 +60,7 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -73,14 +73,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -97,14 +97,14 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
@@ -118,25 +118,25 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// The warpgroup goes on with so many registers a thread, when others have given up enough.
+// Raises the registers of each thread of the warpgroup to `count`; waits until others have released enough.
 template <int count> __device__ __forceinline__ void take_registers()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// The warpgroup goes on with so many registers a thread, and gives up the others.
+// Lowers the registers of each thread of the warpgroup to `count`, and releases the others.
 template <int count> __device__ __forceinline__ void give_registers()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
-// The last group has the rows that are left. Matrices stand one behind another.
+// Tiles in the order in which blocks take them: down the rows of a group, then down its next column, then the next
+// group. The last group has the remaining rows. Matrices follow one another.
 struct Tiles {
     int matrices, rows, columns, group;
 };
 
-// How many there are.
+// The number of tiles.
 __device__ __forceinline__ int count_tiles(Tiles all)
 {
     return all.matrices * all.rows * all.columns;
@@ -210,7 +210,7 @@ hgemm_tf32_rz(float* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int M, int K, int N)
 {
-    constexpr int TM = 256, TN = 128, TK = 32, KI = 8;
+    constexpr int TM = 256, TN = 128, TK = 32, KI = 8, STAGES = 4;
     const Tiles tiles = {1, (M + TM - 1) / TM, (N + TN - 1) / TN, 8};
     const int wj = uniform(threadIdx.y);                               // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
     // collapse(jp, jl) -> j64; tensorize(j64, ti, kk, by=wgmma_m64n{TM}k{KI}_registers_{IN})
@@ -291,7 +291,7 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                 release(&emptied[slot]);  // As and Bs have been read
 
-                next_slot<4>(slot, phase);
+                next_slot<STAGES>(slot, phase);
             }
 
             if (bj * TN + j0 + 1 < N) {
@@ -346,7 +346,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                         copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 32, ko * TK);
                     }
 
-                    next_slot<4>(slot, phase);
+                    next_slot<STAGES>(slot, phase);
                 }
             }
         }

@@ -234,8 +234,7 @@ class _Reader:
         """`for (kind name = 0; name < extent; ++name)`, or with a first value, and a step over tiles."""
         self.take("for"), self.take("(")
         kind = self.take()
-        if self.next() == kind == "long":
-            kind += f" {self.take()}"
+        kind += f" {self.take()}" if self.next() == kind == "long" else ""
         name = self.declared(self.take())
         self.take("=")
         first = self.expression()
@@ -390,7 +389,8 @@ class _Reader:
                 value = ("++", value)
             elif value[0] == "name" and self.next() == "<" and (end := self.end_of_template()):
                 self.take("<")
-                template = tuple(word for word in [self.take() for _ in range(end - 1)] if word != ",")
+                words = [self.take() for _ in range(end - 1)]
+                template = tuple(str(self.constants.get(word, word)) for word in words if word != ",")
                 self.take(">"), self.take("(")
                 value = ("call", value[1], template, self.arguments())
             elif value[0] == "name" and self.took("("):

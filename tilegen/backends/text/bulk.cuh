@@ -1,14 +1,14 @@
 // Bulk copies and stores of boxes, barriers that count bytes and warps, rings, roles, launches that begin early. From
 // the functions of boxes of rank 2 helpers.py makes those of other ranks.
 
-// What the hardware has to know of a tensor and the boxes that are copied of it: a CUtensorMap. The host makes it by
-// cuTensorMapEncodeTiled, with what stands above the kernel, strides in bytes; not interleaved, all element strides 1,
-// L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
+// cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
+// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };
 
-// Starts the copy of a box of a tensor to shared memory, zeros for what is beyond; its bytes arrive at the barrier.
+// Starts the copy of a box of a tensor to shared memory, with zeros beyond the tensor; its bytes arrive at the barrier.
 __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsigned long long* barrier, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -18,7 +18,7 @@ __device__ __forceinline__ void copy_box_2d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1) : "memory");
 }
 
-// The same to one place in several blocks of the cluster, a bit for each; the bytes arrive at the barrier in each.
+// The same to one place in several blocks of the cluster, a bit mask; the bytes arrive at the barrier of each.
 __device__ __forceinline__ void multicast_box_2d(void* to, const TensorMap& map, unsigned long long* barrier,
     int blocks, int c0, int c1)
 {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void wait_for_cluster()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Starts barriers, each of which is to be arrived at so often in a phase. The block waits behind the last.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -49,14 +49,14 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
     }
 }
 
-// Arrives at the barrier, whose phase is complete when so many bytes have been copied, too.
+// Arrives at the barrier; its phase also waits for `bytes` bytes of copies.
 __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int bytes)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// The warp arrives at the barrier, by one lane: all of them have read what the barrier guards.
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
 __device__ __forceinline__ void release(unsigned long long* barrier)
 {
     __syncwarp();
@@ -73,7 +73,7 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// The same at the barriers that lie at this place in several blocks of the cluster, a bit for each.
+// The same at the barriers at this place in several blocks of the cluster, a bit mask.
 __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, int blocks)
 {
     __syncwarp();
@@ -89,39 +89,39 @@ __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, 
     }
 }
 
-// The next slot of a ring, behind the last one the first in a phase of the other parity.
+// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
 template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
 {
     slot = slot + 1 < slots ? slot + 1 : 0;
     parity ^= slot == 0;
 }
 
-// The slot before one of a ring.
+// The previous slot of a ring.
 template <int slots> __device__ __forceinline__ int slot_before(int slot)
 {
     return slot > 0 ? slot - 1 : slots - 1;
 }
 
-// So many slots further in a ring, as one by one.
+// Advances by `count` slots of a ring at once.
 template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
 {
     parity ^= (slot + count) / slots % 2;
     slot = (slot + count) % slots;
 }
 
-// Waits until it is the group's turn; both groups together have so many threads.
+// Waits for the turn of a group; both groups together have `threads` threads.
 template <int threads> __device__ __forceinline__ void take_turn(int group)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Says that it is the turn of the group, and goes on.
+// Gives the turn to a group, without waiting.
 template <int threads> __device__ __forceinline__ void pass_turn(int group)
 {
     asm volatile("bar.arrive %0, %1;" ::"r"(3 + group), "n"(threads) : "memory");
 }
 
-// Waits until the barrier's phase of this parity is complete.
+// Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
@@ -135,7 +135,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
 
-// Starts the store of a box from shared memory to a tensor; what is beyond the tensor is not written.
+// Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
 {
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(from));
@@ -143,37 +143,37 @@ __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* f
                  ::"l"(&map), "r"(place), "r"(c0), "r"(c1) : "memory");
 }
 
-// The stores that this thread has started since the last time are a group.
+// Ends a group of stores: those that this thread has started since it ended the last group.
 __device__ __forceinline__ void end_stores()
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until all groups of stores of this thread have read shared memory.
+// Waits until all of this thread's groups of stores have read shared memory.
 __device__ __forceinline__ void wait_stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// The warpgroup goes on with so many registers a thread, when others have given up enough.
+// Raises the registers of each thread of the warpgroup to `count`; waits until others have released enough.
 template <int count> __device__ __forceinline__ void take_registers()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// The warpgroup goes on with so many registers a thread, and gives up the others.
+// Lowers the registers of each thread of the warpgroup to `count`, and releases the others.
 template <int count> __device__ __forceinline__ void give_registers()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// When all blocks have come by, the next launch may begin: it waits for this one by itself.
+// The next launch may begin when all blocks have called this; it waits for the end of this launch by itself.
 __device__ __forceinline__ void let_next_launch_begin()
 {
     asm volatile("griddepcontrol.launch_dependents;");
 }
 
-// The launches before this one are complete, and what they have written is visible.
+// Waits until earlier launches are complete and what they have written is visible.
 __device__ __forceinline__ void wait_for_earlier_launches()
 {
     asm volatile("griddepcontrol.wait;" ::: "memory");

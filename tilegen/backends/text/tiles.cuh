@@ -1,18 +1,18 @@
 // Tiles that are dealt to blocks; tiles.cl has the same for OpenCL. lowering/threads/dealing.py says why each is computed once.
 
-// Tiles along a line, dealt to blocks: down a group of rows, then down the next column of them, then the next group.
-// The last group has the rows that are left. Matrices stand one behind another.
+// Tiles in the order in which blocks take them: down the rows of a group, then down its next column, then the next
+// group. The last group has the remaining rows. Matrices follow one another.
 struct Tiles {
     int matrices, rows, columns, group;
 };
 
-// How many there are.
+// The number of tiles.
 __device__ __forceinline__ int count_tiles(Tiles all)
 {
     return all.matrices * all.rows * all.columns;
 }
 
-// The matrix of a tile, by its place on the line.
+// The matrix of a tile, by its number in this order.
 __device__ __forceinline__ int matrix_of_tile(Tiles all, int tile)
 {
     return tile / (all.rows * all.columns);

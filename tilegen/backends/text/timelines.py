@@ -46,9 +46,10 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
         case NextSlot(place, by):
             at = f"{writer.names[place.slot]}, {writer.names[place.phase]}"
+            slots = _slots(place.number, place.slots, writer)
             if by == ONE:
-                return [f"next_slot<{place.slots}>({at});"]
-            return [f"skip_slots<{place.slots}>({at}, {writer.index(by)});  // those of the other group"]
+                return [f"next_slot<{slots}>({at});"]
+            return [f"skip_slots<{slots}>({at}, {writer.index(by)});  // the slots of the other group"]
         case _ if node.line.only_cuda and writer.dialect is not CUDA:
             return []
     line, said = node.line, _Said(node, writer)
@@ -146,11 +147,19 @@ def _address(barrier: Access, writer: Writer) -> str:
     return f"&{writer.element(barrier.buffer, barrier.index)}"
 
 
+def _slots(number: str, slots: int, writer: Writer) -> str:
+    """How many slots the ring has in which a thread is at `number`, of its loop, by the parameter that says so."""
+    stages = writer.parameters.stages.get(number.partition(".")[0])
+    return stages.name if stages and stages.value == slots else str(slots)
+
+
 def _released(barrier: Access, writer: Writer) -> str:
     """The address of the barrier of a slot, or of the one before a slot."""
     match barrier.index:
         case (Affine(terms=((Mod(arg, by), 1),), const=0),) if arg.const == by - 1:
-            return f"&{writer.names[barrier.buffer]}[slot_before<{by}>({writer.index(arg - arg.const)})]"
+            (slot,) = arg.names()
+            before = f"slot_before<{_slots(slot, by, writer)}>({writer.names[slot]})"
+            return f"&{writer.names[barrier.buffer]}[{before}]"
         case _:
             return _address(barrier, writer)
 
