@@ -21,7 +21,7 @@ from math import prod
 from tilegen.ir.budgets import FEWEST, MOST, UNIT, WARPGROUP, launched_registers
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.launch.program import If, Launch, Spmd, nodes
-from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import REGISTERS, Arrive, Await, is_event
 from tilegen.poly import Refused
 from tilegen.proof.roles import consuming_threads
 
@@ -31,12 +31,14 @@ def without_budgets(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         match node:
-            case If((consumes,), (RegisterBudget(taken, True), *consuming), (RegisterBudget(given, False), *others)):
-                _check(consumes, taken, given, launch)
-                out.append(replace(node, body=tuple(consuming), orelse=tuple(others)))
+            case If((consumes,), (Await() as more, *ones), (Arrive() as less, *rest)) if (
+                more.line == less.line == REGISTERS
+            ):
+                _check(consumes, more.count, less.count, launch)
+                out.append(replace(node, body=tuple(ones), orelse=tuple(rest)))
             case _:
                 out.append(node)
-    kept = sum(isinstance(node, RegisterBudget) for node in nodes(out))
+    kept = sum(is_event(node, REGISTERS) for node in nodes(out))
     if kept or len(nodes(body)) - len(nodes(out)) > 2:
         raise Refused("registers are taken or given elsewhere than at the beginning of two roles")
     return tuple(out)

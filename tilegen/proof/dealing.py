@@ -26,13 +26,18 @@ from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, names_in, nodes, with_lists
-from tilegen.lowering.launch.register_budgets import RegisterBudget
-from tilegen.lowering.launch.timelines import CLUSTER, STORES, NextSlot, StartBarriers, StartRing, is_await
+from tilegen.lowering.launch.timelines import (
+    CLUSTER,
+    REGISTERS,
+    STORES,
+    NextSlot,
+    StartBarriers,
+    StartRing,
+    is_await,
+    is_event,
+)
 from tilegen.poly import Refused
 from tilegen.proof.roles import Ring
-
-# What is done before all tiles or behind them, and says nothing of memory.
-_SET_UP = (If, Flag, Let, StartBarriers, StartRing, NextSlot, RegisterBudget)
 
 
 def part_tiles(launch: Launch) -> Launch:
@@ -87,11 +92,17 @@ def _check_tiles(launch: Launch) -> None:
     outside: list[Spmd] = []
     if _collect(launch.body, outside) != 1:
         raise Refused("some threads do not come by the tiles of their block, or not once")
-    other = next((n for n in outside if not isinstance(n, _SET_UP) and not is_await(n, CLUSTER, STORES)), None)
+    other = next((n for n in outside if not _is_set_up(n)), None)
     if other is not None:
         raise Refused(f"{launch.name} does something outside of its tiles: {type(other).__name__}")
     if names_in(walk(outside)) & tiles:
         raise Refused("a tile is spoken of outside of it")
+
+
+def _is_set_up(node: Spmd) -> bool:
+    """True for what is done before all tiles or behind them, and says nothing of memory."""
+    plain = isinstance(node, If | Flag | Let | StartBarriers | StartRing | NextSlot)
+    return plain or is_await(node, CLUSTER, STORES) or is_event(node, REGISTERS)
 
 
 def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.mutants.kinds import is_budget
 from tests.support.mutants.places import each
 from tests.support.mutants.ring_faults import roles_changed
-from tilegen.lowering.launch.register_budgets import RegisterBudget
+from tilegen.lowering.launch.timelines import Arrive, Await
 
 
 def nobody_gives(launch):
-    return _changed(launch, lambda n: [()] if not n.more else [])
+    return _changed(launch, lambda n: [()] if isinstance(n, Arrive) else [])
 
 
 def nobody_takes(launch):
-    return _changed(launch, lambda n: [()] if n.more else [])
+    return _changed(launch, lambda n: [()] if isinstance(n, Await) else [])
 
 
 def more_is_taken(launch):
-    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if n.more else [])
+    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if isinstance(n, Await) else [])
 
 
 def less_is_given(launch):
-    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if not n.more else [])
+    return _changed(launch, lambda n: [(replace(n, count=n.count + 8),)] if isinstance(n, Arrive) else [])
 
 
 def no_such_budget(launch):
@@ -32,7 +33,7 @@ def no_such_budget(launch):
 
 
 def taken_for_given(launch):
-    return _changed(launch, lambda n: [(replace(n, more=not n.more),)])
+    return _changed(launch, lambda n: [((Arrive if isinstance(n, Await) else Await)(n.line, count=n.count),)])
 
 
 def twice(launch):
@@ -66,4 +67,4 @@ def by_warps_left_out(launch):
 
 
 def _changed(launch, change):
-    return each(launch, RegisterBudget, change)
+    return each(launch, is_budget, change)

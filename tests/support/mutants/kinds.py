@@ -9,6 +9,7 @@ from tilegen.lowering.launch.timelines import (
     FILLED,
     LAUNCHES,
     ONE,
+    REGISTERS,
     STORES,
     TURNS,
     Arrive,
@@ -36,6 +37,7 @@ is_take = _on(Await, TURNS)
 is_turn = _on(Await | Arrive, TURNS)
 is_pass = _on(Arrive, TURNS)
 is_meeting = _on(Await, CLUSTER)
+is_budget = _on(Arrive | Await, REGISTERS)
 is_wait_for_launches = _on(Await, LAUNCHES)
 is_begin_of_next = _on(Arrive, LAUNCHES)
 is_wait_for_products = _on(Await, products("wgmma"))

@@ -7,10 +7,9 @@ from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
 from tilegen.lowering.launch.program import Start, TimelineNode
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import ONE, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 
-ReadByBulk = TimelineNode | RegisterBudget
+ReadByBulk = TimelineNode
 
 
 class BulkTexts(Values, DealtTiles):
@@ -38,10 +37,6 @@ class BulkTexts(Values, DealtTiles):
                 same((word, kinds), ("next_slot" if by == ONE else "skip_slots", (str(at.slots),)), "other slots")
                 same([self.term(slot), self.term(phase)], self._in_ring(at), "their place")
                 same([self.term(each) for each in count], [] if by == ONE else [by.evaluate(self.env)], "how many")
-            case RegisterBudget(count, more):
-                (_, word, kinds, arguments) = self._take(texts, c_text.Call).call
-                wanted = ("take_registers" if more else "give_registers", (str(count),), ())
-                same((word, kinds, arguments), wanted, "a register budget")
             case _ if node.line.name == "launches" and not self.cuda:
                 pass  # OpenCL's run one after the other
             case _:
@@ -67,6 +62,9 @@ class BulkTexts(Values, DealtTiles):
             case "turns", _:
                 word = "take_turn" if isinstance(node, Await) else "pass_turn"
                 self._same_call(texts, word, [node.at.evaluate(self.env)], (str(node.count),))
+            case "registers", _:
+                word = "take_registers" if isinstance(node, Await) else "give_registers"
+                self._same_call(texts, word, [], (str(node.count),))
             case "launches", _:
                 word = "wait_for_earlier_launches" if isinstance(node, Await) else "let_next_launch_begin"
                 self._same_call(texts, word, [])

@@ -37,7 +37,6 @@ from tilegen.lowering.launch.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import (
     Arrive,
     Await,
@@ -201,8 +200,8 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 self.bulk(node)
             case "stores", _:
                 self.store(node)
-            case "launches", _:
-                pass  # the launches of a simulation run one after the other
+            case "launches" | "registers", _:
+                pass  # the launches of a simulation run one after the other, and no thread lacks registers
 
     def _plain(self, node):
         match node:
@@ -230,8 +229,6 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                         self._write(element, value)
             case Stmt():
                 self._stmt(node)
-            case RegisterBudget():
-                pass  # no thread of a simulation lacks any
             case _:
                 raise TypeError(node)
 

@@ -42,7 +42,6 @@ from tilegen.lowering.launch.program import (
     VectorStore,
     names_in,
 )
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence
 from tilegen.lowering.threads.scatters import scattered
 
@@ -124,8 +123,6 @@ class Body:
                 return combine_lines(node, w, self._launch)
             case Perform():
                 return self._perform(node)
-            case RegisterBudget(count, more):
-                return [f"{'take' if more else 'give'}_registers<{count}>();"]
             case _ if isinstance(node, TimelineNode):
                 notes = self.fresh_notes(node.step) if isinstance(node, Box) else []
                 return [*(f"// {note}" for note in notes), *timeline_lines(node, w, self.lines)]

@@ -34,7 +34,6 @@ from tilegen.lowering.launch.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import STORES, Barrier, Box, OtherNode, StartRing
 from tilegen.lowering.threads.scatters import scattered
 from tilegen.proof.inlining import without_calls
@@ -273,7 +272,7 @@ class _Collector:
                 telling = tests + tuple(c for c in test if self.tells_threads_apart(c))
                 self.reads(node, loops, telling)
                 self.work.append(Work(value, reduce, frozenset(), False, loops, telling, self.of_blocks))
-            case Flag() | VectorDeclare() | Let() | RegisterBudget():
+            case Flag() | VectorDeclare() | Let():
                 pass
             case _ if isinstance(node, OtherNode):
                 pass

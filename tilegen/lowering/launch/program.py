@@ -37,9 +37,8 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import Event, OtherNode
+from tilegen.lowering.launch.timelines import REGISTERS, Event, OtherNode, is_event
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ class Start(Event):
 TimelineNode = Start | OtherNode
 Spmd = (
     For | If | Flag | Let | Declare | VectorLoad | VectorStore | VectorDeclare | VectorCopy
-    | Combine | Perform | TimelineNode | RegisterBudget | Function | Call | Stmt
+    | Combine | Perform | TimelineNode | Function | Call | Stmt
 )  # fmt: skip
 
 
@@ -384,7 +383,7 @@ class Launch:
     @property
     def bounds(self) -> tuple[int, ...]:
         """What bounds its registers: the threads, and the resident blocks where these are counted on."""
-        counted = self.resident > 1 or any(isinstance(node, RegisterBudget) for node in self.nodes)
+        counted = self.resident > 1 or any(is_event(node, REGISTERS) for node in self.nodes)
         return (self.threads, self.resident) if counted else (self.threads,)
 
 

@@ -13,17 +13,6 @@ from tilegen.ir.nodes import Loop
 
 
 @dataclass(frozen=True)
-class RegisterBudget:
-    """Each thread of the warpgroups that come by has `count` registers from here on.
-
-    With `more` than before they wait until others have given up enough; without, they give up the rest.
-    """
-
-    count: int
-    more: bool
-
-
-@dataclass(frozen=True)
 class Budgets:
     """How many registers a thread has: each from the launch on, then a consumer, and a thread beside the producer."""
 

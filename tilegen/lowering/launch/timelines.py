@@ -114,6 +114,8 @@ CLUSTER = Timeline(
 BLOCK = Timeline("block", "threads", "__syncthreads()", "{reason}", fence="fence_async()")
 CONSUMERS = replace(BLOCK, name="consumers", wait="wait_for_each_other<{count}>()")
 GROUP = replace(BLOCK, name="group", wait="wait_for_group<{count}>({at})")
+# Registers of a block: a warpgroup has `count` a thread from there on, when others have given up enough.
+REGISTERS = Timeline("registers", "threads", "take_registers<{count}>()", arrive="give_registers<{count}>()")
 # Blocks of one launch, by the numbers that they draw: each arrives with what it adds to a value.
 STATES = Timeline(
     "states",

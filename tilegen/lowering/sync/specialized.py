@@ -18,11 +18,11 @@ from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.nodes import Access, Load, Loop, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
 from tilegen.lowering.launch.program import Flag, For, If, Let, Spmd, Start, nodes, with_body
-from tilegen.lowering.launch.register_budgets import RegisterBudget
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
     CONSUMERS,
     FILLED,
+    REGISTERS,
     Arrive,
     Await,
     Barrier,
@@ -71,8 +71,8 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     consuming, producing = (_count_slots(role) for role in (_consuming(rest, block), _producing(rest)))
     others: tuple[Spmd, ...] = (If((block.first_producer,), producing),)
     if block.budgets:
-        consuming = (RegisterBudget(block.budgets.consumer, more=True), *consuming)
-        others = (RegisterBudget(block.budgets.producer, more=False), *others)
+        consuming = (Await(REGISTERS, count=block.budgets.consumer), *consuming)
+        others = (Arrive(REGISTERS, count=block.budgets.producer), *others)
     role = Flag("is_consumer", (block.consumers,))
     choice = If(role.test, consuming, others, flag=role.name)
     return (*common, role, choice, *([Await(CLUSTER)] if cluster else []))
