@@ -118,7 +118,7 @@ class Draft:
         begin = f"schedule {name} for {self.core.kernel.name}("
         heads = [f"{number.text(name)}," for name, number in used.items()]
         head = begin + _joined(heads, len(begin)).rstrip(",") + ")"
-        facts = f"\n        where {', '.join(self.facts)}" if self.facts else ""
+        facts = f"\n        where {_joined([f'{fact},' for fact in self.facts], 14).rstrip(',')}" if self.facts else ""
         steps = any(not line.lstrip().startswith("#") for line in self.lines)
         body = "\n".join((*self.lines, *(() if steps else ("    pass",))))
         return f"{above}{head}{facts}:\n{body}\n"
