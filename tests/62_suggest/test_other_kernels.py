@@ -30,6 +30,10 @@ KERNELS = {
     "longest": """kernel longest(A: f16[M, K], B: f16[K, N]) -> C: f32[M, N]:
     C[i, j] = max[k](f32(A[i, k]) + f32(B[k, j]))
 """,
+    # What all terms of a result have in common is no operand.
+    "weighted": """kernel weighted(P: f32[M, N], m: f32[M], V: f32[N, D]) -> O: f32[M, D]:
+    O[i, d] = sum[j <= i](exp(P[i, j] - m[i]) * V[j, d])
+""",
     # Two convolutions of one image, whose filters are parts of one tensor.
     "gated": """kernel gated(X: f32[C, L], K: f32[2, F, C, 3]) -> Y: f32[F, L - 2]:
     Y[f, x] = sum[c, r](X[c, x + r] * K[0, f, c, r]) * sum[c, r](X[c, x + r] * K[1, f, c, r])
