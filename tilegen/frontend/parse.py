@@ -274,6 +274,7 @@ def _flatten(
         extended.update({file: module} if module else {})
         return module.schedules if module else ()
 
+    @cache
     def kernel_of(file: str, name: str) -> Kernel | None:
         of_file = {**_example_kernels(file), **extended[file].kernels} if file else kernels
         return build_with_defaults(of_file[name]) if name in of_file else None

@@ -38,6 +38,7 @@ def stock_instructions() -> DeclaredInstructions:
     return parse_instructions(stock_source("schedules", "instructions"))
 
 
+@cache
 def stock(name: str) -> Module:
     """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
     first, *others = _parts(name)
