@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shlex
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -16,6 +19,11 @@ from hypothesis import settings
 
 # A test sees what tilegen does now, whatever the user's programs have stored; those of the cache turn it on again.
 os.environ["TILEGEN_CACHE_BYTES"] = "0"
+
+# Where the texts of Python leave no bytecode, the processes that tests start would compile all of tilegen each time.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    os.environ["PYTHONPYCACHEPREFIX"] = mkdtemp(prefix="tilegen-bytecode-")
+    atexit.register(rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
 
 # How long an example takes tells of the machine.
 settings.register_profile("tilegen", deadline=None)
