@@ -1,5 +1,6 @@
 """The kernels of examples/operators: each suggestion is a text that was read, is proved, and computes the kernel."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,11 @@ COVER = {
     "nonzero",
     "nonzero_in_rows",
 }
-SLOW = {"attention", "products"}
+SLOW = {"attention", "products", "transposed_convolutions"}
 COVERED = [pytest.param(*each, marks=[] if each[1] in COVER else [pytest.mark.long]) for each in KERNELS]
 
 
+@cache
 def suggestion(stem: str, name: str) -> str:
     kernel = FILES[stem].kernel(name).ir
     return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))

@@ -1,5 +1,7 @@
 """Suggestions for kernels that are none of examples/operators: read, proved, right."""
 
+from functools import cache
+
 import pytest
 
 from tilegen import api
@@ -57,6 +59,7 @@ KERNELS = {
 }
 
 
+@cache
 def suggestion(name):
     kernel = api.from_text(KERNELS[name]).kernel().ir
     return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))

@@ -21,7 +21,7 @@ COMMANDS = {
 
 @pytest.mark.pocl
 @pytest.mark.parametrize("words", COMMANDS)
-@pytest.mark.parametrize("width", [40, 70, 100])
+@pytest.mark.parametrize("width", [40, 70, pytest.param(100, marks=pytest.mark.long)])
 def test_tables_fit_and_lose_nothing(words, width, monkeypatch) -> None:
     shown = io.StringIO()
     console = printing._Console(shown, force_terminal=True, color_system=None, width=width)

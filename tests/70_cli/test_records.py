@@ -46,7 +46,9 @@ def test_a_record_says_where_it_comes_from(words, tmp_path, monkeypatch, capsys)
     assert again.tree == tilegen.load("gemm").schedule("tiled", TS=16).tree
 
 
-@pytest.mark.parametrize("words", [f"check gemm:tiled {SMALL}", f"ladder gemm:tiled {SMALL}"])
+@pytest.mark.parametrize(
+    "words", [f"check gemm:tiled {SMALL}", "ladder vector_add:plain --device interpreter --size N=8"]
+)
 def test_what_ran_says_on_what(words, cli) -> None:
     record = json.loads(cli(f"{words} --json -").out)
     assert find_complaint("document", record) is None
