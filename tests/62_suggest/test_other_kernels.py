@@ -91,6 +91,13 @@ def test_rows_whose_ends_data_tell_stay_whole():
         assert "PART" not in suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
 
 
+def test_rows_whose_ends_data_tell_are_dealt_out_by_their_mean_length():
+    kernel = api.load("sparse").kernel("segment_sums").ir
+    ways = {10**6: "4 lanes take a row", 10**5: "A warp takes a row", 10**4: "A block of WARPS warps takes a row"}
+    for rows, way in ways.items():
+        assert f"# {way}: " in suggest(kernel, {"N": 5 * 10**7, "M": rows}, stock_machine("h100"))
+
+
 def test_products_of_few_results_have_a_part_of_the_terms_for_each_multiprocessor():
     kernel = "kernel k(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n"
     text = suggest(api.from_text(kernel).kernel().ir, {"M": 256, "N": 256, "K": 524288}, stock_machine("h100"))

@@ -14,6 +14,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Range, Stmt, Tensor, Tree
+from tilegen.ir.ragged import sides_of
 from tilegen.ir.walk import loads, stmts, substitute
 
 
@@ -96,6 +97,13 @@ class Nests:
                 loops = {n: name for n, name in sorted(group[key])}
                 found.append(Axis(r.index, loops, r.extent.evaluate(self.sizes), r.extent.is_const))
         return tuple(found)
+
+    @cached_property
+    def parts(self) -> int:
+        """Into how many rows of different length data divide what is reduced; 1 where they tell no ends."""
+        sides = (side for equation in self.equations for side in sides_of(equation.value))
+        tensors = {self.tensor(load.buffer) for side in sides for load in loads(side.value)}
+        return max([1, *(prod(extent.evaluate(self.sizes) for extent in each.shape) - 1 for each in tensors)])
 
     def axis_of(self, loop: str) -> Axis:
         return next(axis for axis in self.axes if loop in axis.names)

@@ -24,7 +24,7 @@ class Row:
     """How a row is dealt out, and the loops that it is cut into, from the outermost on.
 
     Attributes:
-        warps: of a block that has the row; 0 where a warp has it alone.
+        warps: of a block that has the row; 0 where `lanes` have it alone: a warp, or fewer where data make rows short.
         width: elements of a vector.
         kept: a thread's share of a row stays in its registers.
         size: the parameter for the warps of a block.
@@ -35,6 +35,7 @@ class Row:
     warps: int
     width: int
     kept: bool
+    lanes: int = LANES
     size: str = ""
     warp: str = ""
     lane: str = ""
@@ -62,13 +63,16 @@ def is_by_rows(nests: Nests) -> bool:
 
 def _dealt(nests: Nests) -> Row:
     rows, columns = storage_order(nests, nests.rows), storage_order(nests, nests.columns)
-    length, fast = prod(axis.extent for axis in columns), columns[-1].extent
+    length, fast = -(-prod(axis.extent for axis in columns) // nests.parts), columns[-1].extent
     width = vector_of(nests, columns[-1])
     while width > 1 and fast < LANES * width:
         width //= 2
     known = all(axis.fixed for axis in columns)
+    lanes = LANES
+    while nests.parts > 1 and lanes > 4 and length < 2 * lanes * width:
+        lanes //= 2
     if length <= SHORT:
-        return Row(rows, columns, 0, width, known)
+        return Row(rows, columns, 0, width, known, lanes)
     warps = 4
     while warps < 16 and length > warps * LANES * KEPT // 2:
         warps *= 2
@@ -78,7 +82,9 @@ def _dealt(nests: Nests) -> Row:
 def by_rows(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     """The lanes of a warp, and the warps of a block, along the columns."""
     row = _dealt(nests)
-    draft, size = draft.number("WARPS", row.warps, (4, 8, 16)) if row.warps else draft.number("R", 8, (2, 4, 8))
+    few = LANES // row.lanes
+    rows = draft.number("R", 8 * few, (2 * few, 4 * few, 8 * few))
+    draft, size = draft.number("WARPS", row.warps, (4, 8, 16)) if row.warps else rows
     row = replace(row, size=size)
     draft = _say_what(nests, draft, row)
     draft, blocks = fuse_rows(draft, nests, row.rows)
@@ -95,10 +101,11 @@ def by_rows(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
 
 
 def _say_what(nests: Nests, draft: Draft, row: Row) -> Draft:
-    who = f"A block of {row.size} warps" if row.warps else "A warp"
+    few = "A warp takes a row: its lanes" if row.lanes == LANES else f"{row.lanes} lanes take a row: they"
+    who = f"A block of {row.size} warps takes a row: its lanes" if row.warps else few
     what = f"vectors of {row.width} neighbours" if row.width > 1 else "neighbours"
     once = "; the row stays in registers and is read once." if row.kept else "."
-    draft = draft.say(f"{who} takes a row: its lanes read {what} along {row.columns[-1].word}{once}")
+    draft = draft.say(f"{who} read {what} along {row.columns[-1].word}{once}")
     ordered = [nests.equations[n].target for n in nests.reductions if not nests.equations[n].best]
     return draft.steps(f"reassociate({', '.join(ordered)})") if ordered else draft
 
@@ -113,7 +120,7 @@ def _cut(draft: Draft, row: Row) -> tuple[Draft, Row]:
             draft = draft.steps(f"rename({', '.join(axis.names)}) -> {name}")
         names.append(name)
     *others, fast = names
-    word, of_warp = row.columns[-1].word, LANES * row.width
+    word, of_warp = row.columns[-1].word, row.lanes * row.width
     warp, chunk, lane, vector, rest = (draft.fresh(f"{letter}{word}") for letter in "wclvr")
     across = row.warps and (row.columns[-1].extent >= row.warps * of_warp or not others)
     if across and row.width == 4:
@@ -127,7 +134,7 @@ def _cut(draft: Draft, row: Row) -> tuple[Draft, Row]:
             draft = draft.steps(f"tile({others[-1]}, {row.size}) -> {outer}, {warp}")
             others[-1] = outer
         if row.width == 4:
-            draft = draft.steps(f"share_warp({fast}, {LANES}) -> {chunk}, {lane}, {vector}")
+            draft = draft.steps(f"share_warp({fast}, {row.lanes}) -> {chunk}, {lane}, {vector}")
         else:
             draft = draft.steps(f"tile({fast}, {of_warp}) -> {chunk}, {rest if row.width > 1 else lane}")
     if row.width not in (1, 4):
