@@ -20,7 +20,7 @@ from tilegen.lab.checks import inputs
 
 # A kind of inputs is taken at once if more than this share of the results are finite and have a bound.
 _ENOUGH = 0.9
-# Where tiles are dealt, some block takes so many of them: it goes on from one to the next, whatever the device is.
+# Where tiles are dealt, some block takes this number of them: it goes on from one to the next on every device.
 _ROUNDS = 2
 
 

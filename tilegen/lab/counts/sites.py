@@ -128,7 +128,7 @@ def program_of(launch: Launch) -> ThreadProgram:
     one list of statements are one load.
     """
     found = _Collector(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
-    found.list(write_out_choices(without_calls(launch.body)), (), ())
+    found.statements(write_out_choices(without_calls(launch.body)), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Loads that agree in all of this are one load; each store is one of its own, and so is what a warp loads.
@@ -220,11 +220,11 @@ class _Collector:
         self.of_blocks: tuple[Condition, ...] = ()
         self.picked: dict[str, Expr] = {}  # the iteration that data pick of each loop around
 
-    def list(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
+    def statements(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
         """One list of statements. A name of a value stands for that value, a place in a ring for the first one."""
         for place, node in enumerate(body):
             if isinstance(node, Let | StartRing):
-                self.list(substitute(body[place + 1 :], _values_of(node)), loops, tests)
+                self.statements(substitute(body[place + 1 :], _values_of(node)), loops, tests)
                 return
             self.node(node, loops, tests)
 
@@ -233,18 +233,18 @@ class _Collector:
             case For(kind="scatter"):
                 self.scatter(node, loops, tests)
             case For(kind="handed"):  # a block has one of its iterations
-                self.list(node.body, (*loops, replace(node, extent=const(1))), tests)
+                self.statements(node.body, (*loops, replace(node, extent=const(1))), tests)
             case For():
-                self.list(node.body, (*loops, node), tests)
+                self.statements(node.body, (*loops, node), tests)
             case If(roles=roles) if roles:
                 self.role(node.test, node.body, loops, tests)
                 self.role(tests_behind_else(node.test), node.orelse, loops, tests)
             case If(test=test, body=body, orelse=orelse):
                 telling = tuple(c for c in test if self.tells_threads_apart(c))
                 self.border((c.value for c in test), loops, tests)
-                self.list(body, loops, tests + telling)
+                self.statements(body, loops, tests + telling)
                 if telling and len(telling) == len(test):
-                    self.list(orelse, loops, tests + tests_behind_else(test))
+                    self.statements(orelse, loops, tests + tests_behind_else(test))
             case Stmt():
                 self.statement(node, loops, tests)
             case VectorLoad(dtype=dtype, width=width, source=source):
@@ -257,7 +257,7 @@ class _Collector:
             case Perform():
                 self.perform(node, loops, tests)
             case Start(body=started):
-                self.list(started, loops, tests)
+                self.statements(started, loops, tests)
             case Box():
                 self.box(node, loops, tests)
             case Barrier():
@@ -290,7 +290,7 @@ class _Collector:
         self.reads(place, loops, tests)
         self.work.append(Work(place, None, frozenset(), False, loops, tests, self.of_blocks))
         self.picked[loop.name] = place
-        self.list(body, loops, tests)
+        self.statements(body, loops, tests)
 
     def role(
         self, test: tuple[Condition, ...], body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]
@@ -298,7 +298,7 @@ class _Collector:
         """What some of the threads do, or some of the blocks."""
         outside = self.of_blocks
         self.of_blocks += tuple(c for c in test if c.value.names() & self._block_loops())
-        self.list(body, loops, tests + tuple(c for c in test if self.tells_threads_apart(c)))
+        self.statements(body, loops, tests + tuple(c for c in test if self.tells_threads_apart(c)))
         self.of_blocks = outside
 
     def statement(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:

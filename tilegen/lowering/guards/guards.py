@@ -34,7 +34,7 @@ def guard(
     body: tuple[Spmd, ...],
     inner: Mapping[str, int],
     is_implied: IsImplied,
-    free: frozenset[tuple[str, str]],
+    unguarded: frozenset[tuple[str, str]],
     choose: Change = lambda body: body,
 ) -> tuple[Spmd, ...]:
     """`body`, a whole program, with its tests simplified and placed.
@@ -42,12 +42,12 @@ def guard(
     Args:
         inner: the thread coordinates and their number: what differs between the threads of a block.
         is_implied: decides whether a condition can be left out.
-        free: (name, target) of the statements that do no harm without their guard.
+        unguarded: (name, target) of the statements that do no harm without their guard.
         choose: makes one choice of tests that exclude each other.
     """
 
     def place(region: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-        return _split_full_tiles(choose(_drop_harmless_tests(_hoist_tests(region), free)), inner, is_never)
+        return _split_full_tiles(choose(_drop_harmless_tests(_hoist_tests(region), unguarded)), inner, is_never)
 
     def is_never(condition: Condition) -> bool:
         return is_implied(Condition(-condition.value - 1), ())
@@ -131,18 +131,20 @@ def synchronizes(node: Spmd) -> bool:
             return isinstance(node, _SYNCHRONIZING)
 
 
-def _drop_harmless_tests(body: tuple[Spmd, ...], free: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
-    """`body` without the tests that stand around free statements alone."""
+def _drop_harmless_tests(body: tuple[Spmd, ...], unguarded: frozenset[tuple[str, str]]) -> tuple[Spmd, ...]:
+    """`body` without the tests that stand around harmless statements alone."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case If(body=then):
                 inside = [v for v in nodes(then) if isinstance(v, Stmt | VectorLoad | VectorStore | VectorCopy)]
-                harmless = inside and all(isinstance(s, Stmt) and (s.name, s.target.buffer) in free for s in inside)
-                then = _drop_harmless_tests(then, free)
+                harmless = inside and all(
+                    isinstance(s, Stmt) and (s.name, s.target.buffer) in unguarded for s in inside
+                )
+                then = _drop_harmless_tests(then, unguarded)
                 out += then if harmless else (with_body(node, then),)
             case _:
-                out.append(with_lists(node, lambda inner: _drop_harmless_tests(inner, free)))
+                out.append(with_lists(node, lambda inner: _drop_harmless_tests(inner, unguarded)))
     return tuple(out)
 
 

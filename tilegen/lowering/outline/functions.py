@@ -72,7 +72,7 @@ def make_functions(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: froze
 
 
 def _by_repetition(blocks: list[_Block]) -> tuple[int, Path]:
-    """Puts those first that a text has most lines of, beyond the first one."""
+    """Sorts first the blocks whose repetitions have most lines."""
     return -blocks[0].lines * (len(blocks) - 1), blocks[0].path
 
 

@@ -14,7 +14,7 @@ from tilegen.ir.reserved_words import fresh
 from tilegen.ir.walk import accesses, rewrite_indices
 from tilegen.lowering.launch.program import Launch, Let, names_in
 
-OFTEN = 3  # a place that stands in so many index expressions is worth a name
+OFTEN = 3  # index expressions with a place that is worth a name
 
 
 def name_thread_places(launch: Launch) -> Launch:
