@@ -7,6 +7,11 @@ copies (`bulk`), and nothing else touches the slots. The consumers are whole war
 the producer makes all bulk copies to shared memory, in every iteration, and each is for that iteration. The products of
 an iteration may run on into the next one if the loop does nothing else but asynchronous products: nothing in it looks
 at what they compute.
+
+Turns: two blocks along a block loop are one, in which each is a group of consumers. What a group does is an iteration
+of that loop, which runs beside the other one as blocks do: races are asked of it as of any loop of blocks. Registers
+and shared memory are each group's own, but for the slots: these the groups use one after the other, tile by tile, so
+that one producer fills them for both.
 """
 
 from __future__ import annotations
