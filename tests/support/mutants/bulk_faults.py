@@ -105,8 +105,9 @@ def barriers_not_started(launch):
 
 
 def barriers_started_late(launch):
-    first, second, *rest = launch.body
-    yield replace(launch, body=(second, first, *rest))
+    at = next(n for n, node in enumerate(launch.body) if isinstance(node, StartBarriers))
+    first, second, *rest = launch.body[at:]
+    yield replace(launch, body=(*launch.body[:at], second, first, *rest))
 
 
 def barrier_dropped(launch):
