@@ -42,11 +42,19 @@ def _tilings(node: Node, kernel: Kernel) -> Iterator[Div]:
     """What counts the tiles of a loop, (N + 31)/32. What a tensor's own size rounds down, K/32, has no rest in it."""
     sizes = {atom for t in kernel.tensors for extent in t.shape for atom, _ in extent.terms}
     for loop in loops(node):
-        for atom, _ in loop.extent.terms:
-            if not isinstance(atom, Div) or not atom.arg.names() <= set(kernel.sizes):
+        for atom in _divisions(loop.extent):
+            if not atom.arg.names() <= set(kernel.sizes):
                 continue
             if atom not in sizes or _tiled_extent(atom).const % atom.by == 0:
                 yield atom
+
+
+def _divisions(extent: Affine) -> Iterator[Div]:
+    """The divisions in an extent, those of tiles that are tiled again first: (N + 31)/32 in ((N + 31)/32 + 7)/8."""
+    for atom, _ in extent.terms:
+        if isinstance(atom, Div):
+            yield from _divisions(atom.arg)
+            yield atom
 
 
 def _tiled_extent(atom: Div) -> Affine:
