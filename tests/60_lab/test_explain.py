@@ -91,12 +91,12 @@ def test_a_pipelined_loop_that_has_only_its_last_iteration_is_counted():
     assert one.work.fused == 128 * 256 * 8
 
 
-@pytest.mark.parametrize("own", [8, 16])
-def test_the_pass_over_a_long_array_is_coalesced(own):
-    (launch,) = lower(schedule_stock("prefix", "look_back", parameters=(("OWN", own),)).tree)
+@pytest.mark.parametrize("part", [512, 1024])
+def test_the_pass_over_a_long_array_is_coalesced(part):
+    (launch,) = lower(schedule_stock("prefix", "look_back", parameters=(("PART", part),)).tree)
     found = traffic(program_of(launch), {"N": 2**20})
     assert {each.coalesced_share for each in found if each.site.buffer in ("x", "y")} == {1}
-    assert {each.conflict.degree for each in found if each.site.buffer in ("terms", "sums")} == {1}
+    assert {each.conflict.degree for each in found if each.site.buffer == "tile"} == {1}
     assert {each.requests * each.site.width * 32 for each in found if each.site.buffer in ("x", "y")} == {2**20}  # once
 
 

@@ -1,3 +1,14 @@
+// The sum over groups of neighbouring lanes of a warp: each of them gets it.
+template <int lanes, typename T> __device__ __forceinline__ T sum_of_lanes(T value)
+{
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(0xffffffff, value, step);
+        value = value + other;
+    }
+    return value;
+}
+
 // How many lanes of a warp have a one, and not a zero.
 template <int lanes> __device__ __forceinline__ int ones_of_lanes(int value)
 {
@@ -99,11 +110,21 @@ template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long lon
     return before;
 }
 
-// compaction_ordered: grid (ceil((((N + 31)/32 + 15)/16)/8)), block (32, 8), 44 bytes of shared memory
+// One vector load into neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+}
+
+// compaction_ordered: grid (ceil(((N + 1023)/1024)/8)), block (32, 8), 32812 bytes of shared memory
 // for count[1], arrays of fewer than 2^31 - 2^20 elements
-// arrays X[N], Y[N], count[1], run_reg_states[(((N + 31)/32 + 15)/16 + 7)/8 + 1]; Y and count and run_reg_states
-//     overlap no other
-// run_reg_states is scratch memory: long long[(((N + 31)/32 + 15)/16 + 7)/8 + 1]
+// arrays X[N], Y[N], count[1], run_reg_states[((N + 1023)/1024 + 7)/8 + 1]; Y and count and run_reg_states overlap no
+//     other
+// needs N % 4 == 0, X aligned to 16 bytes
+// run_reg_states is scratch memory: long long[((N + 1023)/1024 + 7)/8 + 1]
 extern "C" __global__ void __launch_bounds__(256)
 compaction_ordered(const float* __restrict__ X,
                    float* __restrict__ Y,
@@ -111,132 +132,167 @@ compaction_ordered(const float* __restrict__ X,
                    long long* __restrict__ run_reg_states,
                    float least, int N)
 {
-    const int w = threadIdx.y;  // fuse(across.iooi, outer.iooi, w3, w4, w5) -> w2; bind(w, thread.y)
-    const int l = threadIdx.x;  // rename(total.kii, l2) -> l; bind(l, thread.x)
+    const int w = threadIdx.y;   // count_part(part, part.o, part.io, part.kii, WARPS) -> b, w, c, l; bind(w, thread.y)
+    const int l = threadIdx.x;   // bind(l, thread.x)
+    const int tid = w * 32 + l;
 
-    // keep_warps(warp, inner, chunk, behind, across, outer, c, w, w2)
-    __shared__ int warp_shared[8];
+    // cache_shared(X, at=b, vector=4) -> tile
+    __shared__ __align__(16) float tile[8192];
+    // cache_shared(part, at=b)
+    __shared__ int part_shared[8];
 
-    // cache_register(run, at=o)
+    // keep_sums(chunk, behind, across, front, last, run, b, w, o)
     int run_reg = 0;
 
-    // chunks(i, OWN, WARPS) -> c5, w5, v5
-    // look_back(c)
-    const int c = draw_number(run_reg_states);
+    // ranks_of_part(total.io, ahead.io, inside.io, rank.io, rank.ii, i, PART, WARPS) -> b3, w3, v2, l2, v3, l3
+    // look_back(b)
+    const int b = draw_number(run_reg_states);
 
-    // cache_register(X, at=c)
-    float X_reg[16];
-    if (c * 4096 + 4095 < N) {
-        // fuse(ahead.ioi, v4, v5) -> v2
-        // unroll(v)
+    const bool full_tile = b * 8192 + 8191 < N;
+    if (full_tile) {
         #pragma unroll
-        for (int v = 0; v < 16; ++v)
-            X_reg[v] = X[c * 4096 + w * 512 + v * 32 + l];
+        for (int part = 0; part < 8; ++part)
+            *reinterpret_cast<float4*>(&tile[part * 1024 + tid * 4]) =
+                *reinterpret_cast<const float4*>(&X[b * 8192 + part * 1024 + tid * 4]);
     } else {
         #pragma unroll
-        for (int v = 0; v < 16; ++v)
-            if (c * 4096 + w * 512 + v * 32 + l < N)
-                X_reg[v] = X[c * 4096 + w * 512 + v * 32 + l];
+        for (int part = 0; part < 8; ++part)
+            if (b * 8192 + part * 1024 + tid * 4 + 3 < N)
+                *reinterpret_cast<float4*>(&tile[part * 1024 + tid * 4]) =
+                    *reinterpret_cast<const float4*>(&X[b * 8192 + part * 1024 + tid * 4]);
     }
 
-    int warp_reg = 0;
+    __syncthreads();  // tile is complete: written above, read below
 
-    // keep_hits_of_tiles(total, local, ahead, rank, c, v)
-    int local_reg[16];
-    int inner_reg[16];
-    #pragma unroll
-    for (int v = 0; v < 16; ++v) {
-        int total_reg = 0;
+    int share_reg = 0;
+    if (full_tile) {
+        for (int c = 0; c < 8; ++c) {
+            // cache_register(tile, at=c, vector=4) -> terms
+            float terms[4];
+            load_vector<float4>(terms, &tile[w * 1024 + c * 128 + l * 4]);
 
-        const int total_ahead =
-            ones_ahead_of_lane<32>(total_reg, c * 4096 + w * 512 + v * 32 + l < N ? (X_reg[v] >= least ? 1 : 0) : 0);
+            #pragma unroll
+            for (int v_2 = 0; v_2 < 4; ++v_2)
+                share_reg = (int)((unsigned)share_reg + (terms[v_2] >= least ? 1 : 0));
+        }
+    } else {
+        for (int c = 0; c < 8; ++c) {
+            float terms[4];
+            if (b * 8192 + w * 1024 + c * 128 + l * 4 + 3 < N)
+                load_vector<float4>(terms, &tile[w * 1024 + c * 128 + l * 4]);
 
-        local_reg[v] = total_ahead;
-
-        const int total_lanes =
-            ones_of_lanes<32>(c * 4096 + w * 512 + v * 32 + l < N ? (X_reg[v] >= least ? 1 : 0) : 0);
-
-        if (c * 4096 + w * 512 + v * 32 < N)
-            total_reg = (int)((unsigned)total_reg + total_lanes);
-
-        inner_reg[v] = warp_reg;
-
-        if (c * 128 + w * 16 + v < (N + 31) / 32)
-            warp_reg = (int)((unsigned)warp_reg + total_reg);
+            #pragma unroll
+            for (int v_2 = 0; v_2 < 4; ++v_2)
+                if (b * 8192 + w * 1024 + c * 128 + l * 4 + v_2 < N)
+                    share_reg = (int)((unsigned)share_reg + (terms[v_2] >= least ? 1 : 0));
+        }
     }
 
-    if (l == 0 && c * 8 + w < ((N + 31) / 32 + 15) / 16)
-        warp_shared[w] = warp_reg;
+    int part_reg = 0;
+
+    const int part_lanes = sum_of_lanes<32>(b * 8 + w < (N + 1023) / 1024 ? share_reg : 0);
+
+    if (l == 0 && b * 8 + w < (N + 1023) / 1024) {
+        part_reg = (int)((unsigned)part_reg + part_lanes);
+        part_shared[w] = part_reg;
+    }
 
     int chunk_reg = 0;
 
-    __syncthreads();  // warp.shared is complete: written above, read below
+    __syncthreads();  // part.shared is complete: written above, read below
 
-    if (c * 8 + 7 < ((N + 31) / 32 + 15) / 16 && c * 4096 + 4095 < N) {
-        // split_scan(outer, WARPS) -> chunk, across, behind
-        for (int kiooi = 0; kiooi < 8; ++kiooi)
-            chunk_reg = (int)((unsigned)chunk_reg + warp_shared[kiooi]);
+    int across_reg;
+    int behind_reg;
+    if (b * 8 + 7 < (N + 1023) / 1024) {
+        // split_scan(front, WARPS) -> chunk, across, behind
+        for (int kioi = 0; kioi < 8; ++kioi)
+            chunk_reg = (int)((unsigned)chunk_reg + part_shared[kioi]);
 
-        run_reg = sum_of_blocks_before<int>(run_reg_states, c, run_reg, chunk_reg);
+        run_reg = sum_of_blocks_before<int>(run_reg_states, b, run_reg, chunk_reg);
 
-        int behind_reg = run_reg;
+        behind_reg = run_reg;
         run_reg = (int)((unsigned)run_reg + chunk_reg);
 
-        if (l == 0 && w == 0 && (((N + 31) / 32 + 15) / 16 + 7) / 8 == c + 1)
+        if (l == 0 && w == 0 && ((N + 1023) / 1024 + 7) / 8 == b + 1)
             count[0] = run_reg;
 
-        int across_reg = 0;
+        across_reg = 0;
 
-        for (int kiooi = 0; kiooi < 8; ++kiooi)
-            if (kiooi < w)
-                across_reg = (int)((unsigned)across_reg + warp_shared[kiooi]);
-
-        int outer_reg = (int)((unsigned)behind_reg + across_reg);
-
-        #pragma unroll
-        for (int v = 0; v < 16; ++v) {
-            int ahead_reg = (int)((unsigned)outer_reg + inner_reg[v]);
-            int rank_reg = (int)((unsigned)ahead_reg + local_reg[v]);
-            if (X_reg[v] >= least) {
-                const int place = rank_reg;
-                if (0 <= place && place < N)
-                    Y[place] = X_reg[v];
-            }
-        }
+        for (int kioi = 0; kioi < 8; ++kioi)
+            if (kioi < w)
+                across_reg = (int)((unsigned)across_reg + part_shared[kioi]);
     } else {
-        for (int kiooi = 0; kiooi < 8; ++kiooi)
-            if (c * 8 + kiooi < ((N + 31) / 32 + 15) / 16)
-                chunk_reg = (int)((unsigned)chunk_reg + warp_shared[kiooi]);
+        for (int kioi = 0; kioi < 8; ++kioi)
+            if (b * 8 + kioi < (N + 1023) / 1024)
+                chunk_reg = (int)((unsigned)chunk_reg + part_shared[kioi]);
 
-        run_reg = sum_of_blocks_before<int>(run_reg_states, c, run_reg, chunk_reg);
+        run_reg = sum_of_blocks_before<int>(run_reg_states, b, run_reg, chunk_reg);
 
-        int behind_reg = run_reg;
+        behind_reg = run_reg;
         run_reg = (int)((unsigned)run_reg + chunk_reg);
 
-        if (l == 0 && w == 0 && (((N + 31) / 32 + 15) / 16 + 7) / 8 == c + 1)
+        if (l == 0 && w == 0 && ((N + 1023) / 1024 + 7) / 8 == b + 1)
             count[0] = run_reg;
 
-        int across_reg = 0;
+        across_reg = 0;
 
-        for (int kiooi = 0; kiooi < 8; ++kiooi)
-            if (kiooi < w && c * 8 + kiooi < ((N + 31) / 32 + 15) / 16)
-                across_reg = (int)((unsigned)across_reg + warp_shared[kiooi]);
+        for (int kioi = 0; kioi < 8; ++kioi)
+            if (kioi < w && b * 8 + kioi < (N + 1023) / 1024)
+                across_reg = (int)((unsigned)across_reg + part_shared[kioi]);
+    }
 
-        int outer_reg = (int)((unsigned)behind_reg + across_reg);
+    int front_reg = (int)((unsigned)behind_reg + across_reg);
+    int last_reg = 0;
+
+    // fuse(total.iio, ahead.iio, inside.iio, v2, v3) -> v
+    for (int v = 0; v < 4; ++v) {
+        // cache_register(tile, at=v)
+        float tile_reg[8];
+        if (b * 8192 + v * 256 + 7423 < N) {
+            // tile(v, 8) -> v, u
+            // unroll(u)
+            #pragma unroll
+            for (int u = 0; u < 8; ++u)
+                tile_reg[u] = tile[w * 1024 + v * 256 + u * 32 + l];
+        } else {
+            #pragma unroll
+            for (int u = 0; u < 8; ++u)
+                if (b * 8192 + w * 1024 + v * 256 + u * 32 + l < N)
+                    tile_reg[u] = tile[w * 1024 + v * 256 + u * 32 + l];
+        }
 
         #pragma unroll
-        for (int v = 0; v < 16; ++v) {
-            int ahead_reg = (int)((unsigned)outer_reg + inner_reg[v]);
-            if (c * 4096 + w * 512 + v * 32 + l < N) {
-                int rank_reg = (int)((unsigned)ahead_reg + local_reg[v]);
-                if (X_reg[v] >= least) {
+        for (int u = 0; u < 8; ++u) {
+            // keep_hits_of_tiles(total, local, ahead, rank, u, u)
+            int total_reg = 0;
+
+            const int total_ahead =
+                ones_ahead_of_lane<32>(
+                    total_reg, b * 8192 + w * 1024 + v * 256 + u * 32 + l < N ? (tile_reg[u] >= least ? 1 : 0) : 0);
+
+            int local_reg = total_ahead;
+
+            const int total_lanes =
+                ones_of_lanes<32>(b * 8192 + w * 1024 + v * 256 + u * 32 + l < N ? (tile_reg[u] >= least ? 1 : 0) : 0);
+
+            if (b * 8192 + w * 1024 + v * 256 + u * 32 < N)
+                total_reg = (int)((unsigned)total_reg + total_lanes);
+
+            int ahead_reg = last_reg;
+            last_reg = (int)((unsigned)last_reg + total_reg);
+
+            // cache_register(inside, at=u)
+            int inside_reg = (int)((unsigned)ahead_reg + local_reg);
+            if (b * 8192 + w * 1024 + v * 256 + u * 32 + l < N) {
+                int rank_reg = (int)((unsigned)front_reg + inside_reg);
+                if (tile_reg[u] >= least) {
                     const int place = rank_reg;
                     if (0 <= place && place < N)
-                        Y[place] = X_reg[v];
+                        Y[place] = tile_reg[u];
                 }
             }
         }
     }
 
-    __syncthreads();  // before the next c overwrites warp.shared
+    __syncthreads();  // before the next b overwrites tile and part.shared
 }
