@@ -119,7 +119,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
         registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
 }
 
-// compaction_ordered: grid (ceil(((N + 1023)/1024)/8)), block (32, 8), 32812 bytes of shared memory
+// compaction_ordered: grid (ceil(((N + 1023)/1024)/8)), block (32, 8), 32824 bytes of shared memory
 // for count[1], arrays of fewer than 2^31 - 2^20 elements
 // arrays X[N], Y[N], count[1], run_reg_states[((N + 1023)/1024 + 7)/8 + 1]; Y and count and run_reg_states overlap no
 //     other

@@ -18,7 +18,7 @@ from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes, with_body
 from tilegen.lowering.launch.timelines import LookBack
 
-_SHARED_BYTES = 12  # of the numbers of the block and of its launch, and of what is before it
+_SHARED_BYTES = 24  # of the numbers of the block and of its launch, what is before it, and gaps at boundaries
 
 
 def with_look_back(launch: Launch, tree: Tree) -> Launch:
