@@ -20,7 +20,7 @@ from tilegen.frontend.loops import loops_of
 from tilegen.frontend.nested import NestedReduction, write_out
 from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
 from tilegen.frontend.promises import promises_of
-from tilegen.frontend.ragged import in_ranges
+from tilegen.frontend.ragged import in_ranges, with_whole_rows
 from tilegen.frontend.targets import check_left
 from tilegen.frontend.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
@@ -55,7 +55,7 @@ def build_with_defaults(decl: s.KernelDecl) -> Kernel | None:
 
 def _build(decl: s.KernelDecl, values: Mapping[str, int]) -> Kernel:
     try:
-        return _kernel(decl, values)
+        return with_whole_rows(decl.equations, _kernel(decl, values))
     except SourceError as error:
         every = (error, *error.others)
         nested = [each for each in every if isinstance(each, NestedReduction)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lark import Token
 
 from tilegen.errors import SourceError
-from tilegen.frontend.expressions import conjunction, convert, convert_all, name
+from tilegen.frontend.expressions import convert, convert_all, name
 from tilegen.frontend.lists import counting
 from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
+from tilegen.frontend.ragged import by_rows
 from tilegen.frontend.syntax import (
     Assign,
     BesideLine,
@@ -36,7 +39,7 @@ def kernel(place: Place, tree: Branch, functions: dict[str, FunctionDecl]) -> Ke
             case "variables":
                 variables += _params(place, line)
             case "equation":
-                equations.append(_equation(place, line))
+                equations.append(_equation(place, line, given))
             case "claim":
                 claims.append(_claim(place, line))
             case "beside":
@@ -118,12 +121,12 @@ def _integer(param: Param) -> int | None:
     return value
 
 
-def _equation(place: Place, tree: Branch) -> Assign:
+def _equation(place: Place, tree: Branch, given: Sequence[Param]) -> Assign:
     target, _, value, _, condition, _ = tree.children
     left: Syntax = convert(place, branch(target))
     assert isinstance(left, Subscript)
-    where = conjunction(convert_all(place, condition)) if condition is not None else None
-    return counting(Assign(left, convert(place, branch(value)), where, place.of(tree)))
+    where = convert_all(place, condition) if condition is not None else ()
+    return by_rows(counting(Assign(left, convert(place, branch(value)), None, place.of(tree))), where, given)
 
 
 def _claim(place: Place, tree: Branch) -> ClaimDecl:

@@ -150,13 +150,17 @@ class StorageOrder:
 
 @dataclass(frozen=True)
 class Assign:
-    """`target[index] = value for condition`; of a list the target is what counts its hits, and `kept` the left side."""
+    """`target[index] = value for condition`; of a list the target is what counts its hits, and `kept` the left side.
+
+    With `rows`, a range that data tell, each index of the left side takes its value from the row that it is in.
+    """
 
     target: Subscript
     value: Syntax
     condition: Syntax | None
     span: Span
     kept: Subscript | None = None
+    rows: Within | None = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def _words(*lines: str) -> frozenset[str]:
 
 CALLS: Mapping[str, frozenset[str]] = {
     "torch": _words(
-        "mm bmm addmm baddbmm matmul einsum _int_mm _scaled_mm _addmm_activation cudnn_convolution_relu",
+        "mm bmm addmm baddbmm matmul einsum _int_mm _grouped_mm _scaled_mm _addmm_activation cudnn_convolution_relu",
         "relu tanh exp log sqrt rsqrt abs sum cumsum cumprod amax amin argmax argmin mean var softmax where ones zeros",
         "conv1d conv2d conv3d nn.functional.gelu nn.functional.silu nn.functional.layer_norm nn.functional.rms_norm",
         "nn.functional.scaled_dot_product_attention nn.functional.embedding_bag segment_reduce sparse_csr_tensor",
