@@ -49,20 +49,43 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The first iteration of a loop that runs, and the one behind the last; None where data do not tell."""
+class Found:
+    """The first iteration of a loop in which an element of an input that rises is greater than a place."""
 
-    first: Bound | None
-    end: Bound | None
+    element: Load
+    place: Affine
+
+
+End = Bound | Found
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The first iteration of a loop that runs, and the one behind the last; None where data do not tell.
+
+    Where two neighbouring elements are found, it `skips` iterations in which they are equal.
+    """
+
+    first: End | None
+    end: End | None
+    skips: bool = False
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The loops and sizes that the ends speak of."""
-        return frozenset().union(*(v.names() for v in walk((self.first, self.end)) if isinstance(v, Affine)))
+        return _names_in(self.first, self.end)
 
     def may_need(self, test: Condition, sizes: Collection[str]) -> bool:
-        """True if the test may be what lets the ends be read: it speaks of nothing but what they speak of."""
-        return test.value.names() <= self.names | frozenset(sizes)
+        """True if the test may be what lets the ends be read: it speaks of nothing but what they speak of.
+
+        All elements of a row can be read where one is to be found.
+        """
+        read = [end for end in (self.first, self.end) if isinstance(end, Bound)]
+        return bool(read) and test.value.names() <= _names_in(*read) | frozenset(sizes)
+
+
+def _names_in(*ends: End | None) -> frozenset[str]:
+    return frozenset().union(*(v.names() for v in walk(ends) if isinstance(v, Affine)))
 
 
 class Side(NamedTuple):
@@ -78,11 +101,26 @@ class Side(NamedTuple):
         """From which iteration of `loop` on some iteration of the loops in it passes, or the last such and 1."""
         by = self.place.coefficient(loop)
         rest = self.place - var(loop) * by
-        moving = rest.part_with(inner)
-        ends = interval_of(moving, inner)
+        ends = _hull(rest, inner)
         if by <= 0 or loop in rest.names() or ends is None:
             return None
-        return Bound(self.value, const(self.more + by - 1 - ends[not self.upper]) - (rest - moving), by)
+        return Bound(self.value, const(self.more + by - 1) - ends[not self.upper], by)
+
+    def found(self, loop: str, inner: Mapping[str, int]) -> Found | None:
+        """Where the element compared is the one of each iteration of `loop`, of an input that rises: up to where it is
+        too small for all iterations of the loops in it, or from where on too great."""
+        match self.value:
+            case Load(_, (index,), fallback=None) if (index - var(loop)).is_const and loop not in self.place.names():
+                ends = _hull(self.place, inner)
+                return Found(self.value, ends[not self.upper] - self.more) if ends else None
+        return None
+
+
+def _hull(place: Affine, inner: Mapping[str, int]) -> tuple[Affine, Affine] | None:
+    """(least, greatest) of a place over the loops `inner`."""
+    moving = place.part_with(inner)
+    ends = interval_of(moving, inner)
+    return ends and (place - moving + ends[0], place - moving + ends[1])
 
 
 def sides_of(value: Expr) -> Iterator[Side]:
@@ -107,6 +145,26 @@ def bounds_of(value: Expr, upper: bool, loop: str, inner: Mapping[str, int]) -> 
     for side in sides_of(value):
         if side.upper is upper and (bound := side.bound(loop, inner)):
             yield bound
+
+
+def is_empty_row(value: Expr, low: Found, high: Found) -> bool:
+    """True if a term has no place where the elements at both ends are equal."""
+    sides = [*sides_of(value)]
+    return any(
+        one.value == low.element and two.value == high.element and one.place == two.place and one.more >= two.more
+        for one in sides
+        for two in sides
+        if two.upper and not one.upper
+    )
+
+
+def founds_of(
+    value: Expr, upper: bool, loop: str, inner: Mapping[str, int], rising: Collection[str]
+) -> Iterator[Found]:
+    """Where elements of inputs that rise become too great for a term, or with `upper` great enough."""
+    for side in sides_of(value):
+        if side.upper is upper and (found := side.found(loop, inner)) and found.element.buffer in rising:
+            yield found
 
 
 def without_tests(value: Expr, tests: frozenset[Expr]) -> Expr:

@@ -117,15 +117,19 @@ def dependences(tree: Tree, launch: int, more: Sequence[Placed] = ()) -> tuple[D
 
 
 def rows_of_adjacent(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
-    """Loops that may have a whole iteration between `one` and the later `two`, and a row that says they have not."""
+    """Loops that may have a whole iteration between `one` and the later `two`, and a row that says they have not.
+
+    Of a ragged loop data tell which iterations run: none is certain between two that do.
+    """
     if carried_by is not None:
-        yield carried_by, (True, ((f"{carried_by}'", 1), (carried_by, -1)), -1)
+        if ("ragged", carried_by) not in zip(two.leaf.kinds, two.leaf.names, strict=True):
+            yield carried_by, (True, ((f"{carried_by}'", 1), (carried_by, -1)), -1)
         return
     depth = one.common_depth(two)
     for name, kind in zip(two.leaf.names[depth:], two.leaf.kinds[depth:], strict=True):
         if kind in THREAD_KINDS:
             return
-        if kind not in BLOCK_KINDS:
+        if kind not in (*BLOCK_KINDS, "ragged"):
             yield name, (True, ((f"{name}'", 1),), 0)
 
 

@@ -19,7 +19,7 @@ from tilegen.lowering.guards.inner_tiles import split_inner_tiles
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.narrow import narrow
 from tilegen.lowering.guards.peel import split_peeled
-from tilegen.lowering.guards.ragged import run_between_ends, without_wrapping
+from tilegen.lowering.guards.ragged import Around, may_be_ragged, run_between_ends, with_ragged, without_wrapping
 from tilegen.lowering.guards.reads import choose
 from tilegen.lowering.guards.register_guards import spare
 from tilegen.lowering.guards.running import without_dead
@@ -29,7 +29,7 @@ from tilegen.lowering.guards.zeros import declare_zeros
 from tilegen.lowering.integers.integers import choose_integers, fits
 from tilegen.lowering.launch.coordinates import Coordinates, coordinates
 from tilegen.lowering.launch.lists import with_places
-from tilegen.lowering.launch.program import Launch, Spmd
+from tilegen.lowering.launch.program import For, Launch, Spmd, nodes
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
 from tilegen.lowering.outline.full_tiles import name_tests
@@ -160,9 +160,22 @@ class _Plan:
     staged: tuple[Pipe, ...]
 
 
-def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, version: _Version) -> Launch:
-    """The launch `number`: planned as a tree, then rewritten, a stage a line, as the program of one thread."""
-    plan = _plan(tree, pipes, number, version)
+def _lower_launch(
+    tree: Tree,
+    pipes: tuple[Pipe, ...],
+    number: int,
+    name: str,
+    version: _Version,
+    ragged: frozenset[str] | None = None,
+) -> Launch:
+    """The launch `number`: planned as a tree, then rewritten, a stage a line, as the program of one thread.
+
+    Args:
+        ragged: the loops that data may leave without iterations, so that no barrier in them is certain to be met; None
+            for all that may turn out to be.
+    """
+    ragged = may_be_ragged(tree.body[number]) if ragged is None else ragged
+    plan = _plan(tree, pipes, number, version, ragged)
     node, block, bulk, ids = plan.node, plan.block, plan.bulk, _id_counts(plan.block, plan.where)
     lanes, spared = Lanes(replace(tree, body=(node,))), spare(node, tree.buffers, tree.kernel)
 
@@ -180,7 +193,9 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     body = join_stores(body)
     body = _choose_reads(body, node, memory, ids, is_implied)
     body = roles.name(body)
-    body = run_between_ends(body, memory, tree.kernel, ids, is_implied)
+    body = run_between_ends(body, Around(tree.kernel, memory, _threads(node), is_implied))
+    if found := ragged - {each.name for each in nodes(body) if isinstance(each, For) and each.ends}:
+        return _lower_launch(tree, pipes, number, name, version, ragged - found)
 
     body = asynchronous(body, plan.staged, memory)
     body = named_places(body, plan.shares)
@@ -195,7 +210,7 @@ def _lower_launch(tree: Tree, pipes: tuple[Pipe, ...], number: int, name: str, v
     return name_thread_places(name_tests(deal_tiles(launch, plan.tiles)))
 
 
-def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version) -> _Plan:
+def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version, ragged: frozenset[str]) -> _Plan:
     node, requires, tiles = _tiles_of_a_block(tree, number, version)
     taken = frozenset(tree.kernel.sizes) | {loop.name for loop in loops(node)} | {b.name for b in tree.buffers}
     block = block_of(node, taken)
@@ -205,7 +220,7 @@ def _plan(tree: Tree, pipes: tuple[Pipe, ...], number: int, version: _Version) -
     is_implied = implication_checker(tree.kernel, _extents(node, block), requires)
     bulk = bulk_copies(numbered, tree, pipes, block, taken)
     bulk = add_stores(bulk, numbered, tree, block)
-    waiting = _waiting(tree, (numbered, node), pipes, bulk, block, is_implied)
+    waiting = _waiting(tree, (with_ragged(numbered, ragged), node), pipes, bulk, block, is_implied)
     return _Plan(node, numbered, requires, tiles, shares, taken, block, where, is_implied, bulk, *waiting)
 
 
@@ -335,6 +350,11 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
     """What each name runs over: a thread loop over all threads of its axis, where it tests for those that it has."""
     sizes = {kind: const(size) for kind, size in zip(THREAD_KINDS, block.size, strict=True)}
     return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.consuming)}
+
+
+def _threads(node: Node) -> dict[str, int]:
+    """How many threads there are along each coordinate that does something."""
+    return {loop.name: loop.extent.const for loop in loops(node) if loop.kind in THREAD_KINDS}
 
 
 def _launch_names(tree: Tree) -> list[str]:

@@ -212,6 +212,9 @@ class CertainBarriers:
         return self._certain[path]
 
     def _runs(self, loop: Loop) -> bool:
+        """True if it has an iteration, whatever sizes and data are."""
+        if loop.kind == "ragged":
+            return False
         return not solvable((*self.program.original.context, *rows_of(Condition(-loop.extent))))
 
     def _node_at(self, path: Path) -> Node:

@@ -20,10 +20,10 @@ from itertools import groupby
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import leaves, rewrite_accesses, substitute
+from tilegen.ir.walk import leaves, rewrite_accesses, substitute, walk
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, names_in, nodes
 from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.barriers import GroupCount, Slot, Stop
@@ -178,15 +178,8 @@ class _Lift:
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
-                    if not node.told_by.isdisjoint(name for _, name, _ in self.where.threads):
-                        raise Refused(f"threads meet in loop '{node.name}', which they run differently often")
-                    if node.kind == "scatter":
-                        raise Refused(f"threads meet in loop '{node.name}', of which each runs what its data pick")
                     close()
-                    before = self._enter_loop(node)
-                    inner = self._lift_joint(node.body, (*path, len(out)), node.name, names)
-                    out.append(Loop(node.name, node.extent, inner, "ragged" if node.ends else "serial", ends=node.ends))
-                    self.made = before
+                    out.append(self._lift_divided(node, (*path, len(out)), names))
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case Combine():
@@ -201,6 +194,19 @@ class _Lift:
                         close()
         close()
         return tuple(out)
+
+    def _lift_divided(self, loop: For, path: tuple[int, ...], names: Names) -> Loop:
+        """The loop at `path`, which all threads run together."""
+        if not loop.told_by.isdisjoint(name for _, name, _ in self.where.threads):
+            raise Refused(f"threads meet in loop '{loop.name}', which they run differently often")
+        if loop.kind == "scatter":
+            raise Refused(f"threads meet in loop '{loop.name}', of which each runs what its data pick")
+        if loop.ends and any(is_event(node) and loop.name in names_in(walk(node)) for node in nodes(loop.body)):
+            raise Refused(f"events are counted by the iterations of '{loop.name}', of which data tell the first")
+        before = self._enter_loop(loop)
+        inner = self._lift_joint(loop.body, path, loop.name, names)
+        self.made = before
+        return Loop(loop.name, loop.extent, inner, "ragged" if loop.ends else "serial", ends=loop.ends)
 
     def _is_divided(self, loop: For) -> bool:
         """True if threads wait for each other in the loop, or do some of it each and some of it together."""
@@ -263,7 +269,7 @@ class _Lift:
         Where that is no affine number, the count begins anew in each iteration, and behind the loop.
         """
         inside, before = _groups_made(loop.body), self.made
-        if inside is None:
+        if inside is None or (inside and loop.ends):
             self.made = GroupCount(since=loop.name)
             return GroupCount(since=f"behind {loop.name}")
         if inside == 0:

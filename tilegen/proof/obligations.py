@@ -41,6 +41,7 @@ from tilegen.proof.happens_before import check_events, meetings_of_waits
 from tilegen.proof.instructions import PRODUCTS
 from tilegen.proof.moments import RANK
 from tilegen.proof.products import check_products
+from tilegen.proof.ragged import check_shared
 from tilegen.proof.roles import Ring
 from tilegen.proof.waits import check_waits
 
@@ -141,7 +142,7 @@ def questions(
         ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
-        ("ragged", (lambda: check_ragged(program),) if ragged else (), ()),
+        ("ragged", (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else (), ()),
         ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),

@@ -197,10 +197,10 @@ def consumes_along(consumes: Condition) -> str:
 def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any, ...]:
     """The loops and tests around the ring of a role, and its loop, which ends at the next number; nothing else does."""
     match [node for node in role if _counts([node]) and not _skips(node)]:
-        case [For(name, extent, (*inner, NextSlot() as last))] if last == NextSlot(place) and not _counts(inner):
+        case [For(name, extent, (*inner, last), ends=None)] if last == NextSlot(place) and not _counts(inner):
             return ((name, extent),)
-        case [For(name, extent, inner)]:
-            return ((name, extent), *_headers(inner, place))
+        case [For(name, extent, inner, ends=ends)]:
+            return ((name, extent, *([ends] if ends else [])), *_headers(inner, place))
         case [If(test, inner, ())]:
             return (test, *_headers(inner, place))
         case _:

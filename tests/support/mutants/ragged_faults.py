@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.support.mutants.places import edited
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load
+from tilegen.ir.ragged import Found
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import For
 
@@ -30,7 +31,10 @@ def _told(change):
 
 @_told
 def early_end(name, end):
-    """A term of a row is left out: its first one, or its last."""
+    """A term of a row is left out: its first one, or its last; or a row with a single term."""
+    if isinstance(end, Found):
+        yield replace(end, place=end.place + (1 if name == "first" else -1))
+        return
     yield replace(end, more=end.more + (end.by if name == "first" else -end.by))
 
 
@@ -41,12 +45,15 @@ def late_row(name, end):
     def late(value):
         return replace(value, index=(value.index[0] + 1,)) if isinstance(value, Load) else value
 
-    yield replace(end, value=rewrite(end.value, late))
+    field = "element" if isinstance(end, Found) else "value"
+    yield replace(end, **{field: rewrite(getattr(end, field), late)})
 
 
 @_told
 def other_end(name, end):
     """A constant stands for data."""
+    if isinstance(end, Found):
+        return
     yield replace(end, value=rewrite(end.value, lambda v: replace(v, index=(const(0),)) if isinstance(v, Load) else v))
 
 

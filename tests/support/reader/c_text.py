@@ -41,6 +41,8 @@ class For:
     body: tuple
     first: tuple = ("number", 0)
     step: tuple = ()  # of the loop over tiles
+    also: tuple = ()  # what else has to hold
+    next: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ class _Reader:
         return node
 
     def loop(self):
-        """`for (kind name = 0; name < extent; ++name)`, or with a first value, and a step over tiles."""
+        """`for (kind name = 0; name < extent; ++name)`, or with a first value, a test more, and another step."""
         self.take("for"), self.take("(")
         kind = self.take()
         kind += f" {self.take()}" if self.next() == kind == "long" else ""
@@ -240,14 +242,12 @@ class _Reader:
         first = self.expression()
         self.take(";"), self.take(name), self.take("<")
         extent = self.binary(_LEVELS.index(("+", "-")))
-        self.take(";")
-        if self.next() == "++":
-            self.take("++"), self.take(name), self.take(")")
-            return For(kind, name, extent, self.body(), first)
-        self.take(name), self.take("+=")
-        step = self.expression()
+        also = self.expression() if self.took("&&") else ()
+        sign = "++" if self.take(";") and self.took("++") else ""
+        sign = sign if self.take(name) and sign else self.take("=", "+=")
+        step = () if sign == "++" else self.expression()
         self.take(")")
-        return For(kind, name, extent, self.body(), first, step)
+        return For(kind, name, extent, self.body(), first, *((), also, step) if sign == "=" else (step, also))
 
     def test(self):
         self.take("if"), self.take("(")

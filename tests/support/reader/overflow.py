@@ -147,6 +147,8 @@ class _Walk:
                 if count > first:
                     outer = dict(self.scope)
                     self.scope[name] = (kind, first + self.pick(count - first))
+                    for each in filter(None, (node.also, node.next)):
+                        self.value(each)
                     self.body(body)
                     self.scope = outer
             case c_text.If(test, body, orelse):
@@ -235,6 +237,10 @@ class _Walk:
                 return self.value(inner)
             case (_, "iteration_at", _, _):
                 *_, (kind, count) = map(self.value, args)
+                return kind, self.pick(count + 1)
+            case (_, "first_above" | "first_int_above" | "first_long_above", _, (_, count, place)):
+                self.value(place)
+                kind, count = self.value(count)
                 return kind, self.pick(count + 1)
             case (_, "floor_div" | "floor_mod" as word, _, _):
                 (kind, left), (_, right) = map(self.value, args)

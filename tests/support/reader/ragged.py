@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
-from tests.support.reader.values import cast_term, combine_terms
+from tests.support.reader.values import Memory, cast_term, combine_terms
+from tilegen.ir.affine import var
 from tilegen.ir.nodes import Index, Op, Stmt
+from tilegen.ir.ragged import Bound, Found
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.launch.program import For
 
@@ -17,15 +19,39 @@ class Ragged:
     def ragged(self, node, texts, _):
         text, outer = self._take(texts, c_text.For), dict(self.scope)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
-        self._end(node.ends.first, text.first, 0, node)
-        self._end(node.ends.end, text.extent, node.extent.evaluate(self.env), node)
+        first, end = node.ends.first, node.ends.end
+        if isinstance(first, Found):
+            self._found(first, text.first, first.place.evaluate(self.env), node)
+        else:
+            self._end(first, text.first, 0, node)
+        extent = node.extent.evaluate(self.env)
+        self._end(None if isinstance(end, Found) else end, text.extent, extent, node)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
+        also = ("<=", self._value(end.element), end.place.evaluate(self.env)) if isinstance(end, Found) else ()
+        same(text.also and self.term(text.also), also, f"what ends {node.name}")
+        same(bool(text.next), node.ends.skips, f"the way to the next {node.name}")
+        if text.next:
+            self._found(first, text.next, self._value(first.element), node)
 
         def tested(value):
             return self._with_tests_left(value, node) if isinstance(value, Stmt) else value
 
         self.body(rewrite(node.body, tested), text.body)
         self.scope = outer
+
+    def _found(self, end, text, place, node):
+        """The text of the first iteration of a loop in which an element is above a place."""
+        (index,), element = end.element.index, self.launch.buffers[end.element.buffer]
+        kind = "" if self.cuda else {"i32": "int_", "i64": "long_"}[element.dtype]
+        match text:
+            case ("call", word, _, (("&", ("at", ("name", base), first)), count, where)):
+                same(
+                    (word, self.scope[base]), (f"first_{kind}above", Memory(element.name, 1)), f"an end of {node.name}"
+                )
+                found = self.term(first), self.term(count), self.term(where)
+                same(found, ((index - var(node.name)).evaluate(self.env), node.extent.evaluate(self.env), place), "it")
+            case _:
+                same(text, "first_above", f"an end of {node.name}")
 
     def _end(self, bound, text, otherwise, node):
         """The text of an end, with a number for the data."""
@@ -64,7 +90,7 @@ class Ragged:
             word, one, two = _TURNED[word], two, one
         upper = word[0] == "<"
         bound = node.ends.end if upper else node.ends.first
-        if not isinstance(one, Index) or bound is None or two != bound.value:
+        if not isinstance(one, Index) or not isinstance(bound, Bound) or two != bound.value:
             return False
         inner = {v.name: v.extent.const for v in walk(node.body) if isinstance(v, For) and v.extent.is_const}
         for _ in range(50):

@@ -210,10 +210,10 @@ class Body:
             lines.append("#pragma unroll")
         if loop.kind == "tiles":
             return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
-        first, end, body = "0", self._writer.extent(loop.name, loop.extent), loop.body
+        head, body = ("0", f"{name} < {self._writer.extent(loop.name, loop.extent)}", f"++{name}"), loop.body
         if loop.ends:
-            first, end, body = *ends(loop, self._writer), left_to_test(loop)
-        block = self._block(f"for ({self._integer} {name} = {first}; {name} < {end}; ++{name})", body)
+            head, body = ends(loop, self._writer), left_to_test(loop)
+        block = self._block(f"for ({self._integer} {name} = {'; '.join(head)})", body)
         return lines + block if block else []
 
     def _together(self, node: Spmd, loop: For, stmt: Stmt) -> list[str]:

@@ -142,6 +142,20 @@ inline long iteration_at(long value, long more, long by, long count)
     return place < by ? 0 : place / by < count ? place / by : count;
 }
 
+// Of elements that never fall the number of the first that is above a place, or how many there are.
+inline long first_int_above(__global const int *elements, long count, long place)
+{
+    long first = 0;
+    for (long end = count; first < end;) {
+        const long middle = first + (end - first) / 2;
+        if (elements[middle] > place)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
 // Of the least number itself: abs of C has no value there.
 inline int abs_of_int(int value)
 {

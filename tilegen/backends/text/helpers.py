@@ -112,6 +112,7 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
             for kind in _KINDS
             for place in ("int", "long", "char", "uchar")
         ],
+        "first_int_above": [{}, {"int": "long"}],
         "abs_of_int": _magnitudes({"int": "uint", "long": "ulong", "char": "uint"}),
         "int_of_float": _conversions(("int", "long", "char", "uchar")),
         "atomic_add_float": [

@@ -37,6 +37,20 @@ template <typename T> __device__ __forceinline__ T iteration_at(long long value,
     return place < by ? 0 : place / by < count ? static_cast<T>(place / by) : count;
 }
 
+// Of elements that never fall the number of the first that is above a place, or how many there are.
+template <typename V, typename T> __device__ __forceinline__ T first_above(const V* elements, T count, long long place)
+{
+    T first = 0;
+    for (T end = count; first < end;) {
+        const T middle = first + (end - first) / 2;
+        if (elements[middle] > place)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
 // Of the least number itself: abs of C has no value there.
 __device__ __forceinline__ int abs_of_int(int value)
 {

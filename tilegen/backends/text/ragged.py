@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.ragged import Bound
+from tilegen.ir.nodes import Load
+from tilegen.ir.ragged import Bound, Found
 from tilegen.lowering.launch.program import For
 
 _SUM, _ATOM = 5, 8
 _DATA = "data"
 
 
-def ends(loop: For, w: Writer) -> tuple[str, str]:
-    """The first iteration of a ragged loop, and the one behind the last."""
+def ends(loop: For, w: Writer) -> tuple[str, str, str]:
+    """The first iteration of a ragged loop, what has to hold of the others, and how it goes on to the next."""
     assert loop.ends
-    first, end = loop.ends.first, loop.ends.end
-    return (
-        _iteration(first, loop.extent, w) if first else "0",
-        _iteration(end, loop.extent, w) if end else w.index(loop.extent, _SUM),
-    )
+    name, first, behind, step = w.names[loop.name], "0", w.index(loop.extent, _SUM), f"++{w.names[loop.name]}"
+    match loop.ends.first:
+        case Bound() as bound:
+            first = _iteration(bound, loop.extent, w)
+        case Found(element, place):
+            first = _above(element, w.index(place), loop, w)
+            if loop.ends.skips:
+                step = f"{name} = {_above(element, w.value(element), loop, w)}"
+    match loop.ends.end:
+        case Bound() as bound:
+            behind = _iteration(bound, loop.extent, w)
+        case Found(element, place):
+            behind += f" && {w.value(element, _ATOM)} <= {w.index(place, _SUM)}"
+    return first, f"{name} < {behind}", step
+
+
+def _above(element: Load, place: str, loop: For, w: Writer) -> str:
+    """The first iteration of the loop in which the element is above the place."""
+    (index,) = element.index
+    row = w.element(element.buffer, (index - var(loop.name),))
+    word = "first_above" if w.dialect is CUDA else f"first_{w.dialect.types[element.dtype]}_above"
+    return f"{word}(&{row}, {w.index(loop.extent)}, {place})"
 
 
 def _iteration(bound: Bound, extent: Affine, w: Writer) -> str:

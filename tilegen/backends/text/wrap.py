@@ -20,8 +20,11 @@ def wrap_line(line: str) -> list[str]:
     if line.lstrip().startswith("//") and len(line) > LONGEST:
         lead = line[: line.index("//")] + "// "
         return textwrap.wrap(line, LONGEST, subsequent_indent=f"{lead}    ", break_long_words=False)
-    if len(line) <= LONGEST or line.lstrip().startswith(("#", "for ")) or "//" in line:
+    if len(line) <= LONGEST or line.lstrip().startswith("#") or "//" in line:
         return [line]  # what stands behind // ends with its line
+    if line.lstrip().startswith("for "):  # its three parts are no longer than lines
+        lead = " " * (line.index("(") + 1)
+        return [f"{lead * bool(n)}{part}" for n, part in enumerate(re.split("(?<=;) ", line))]
     indent = line[: len(line) - len(line.lstrip())]
     assignment = _ASSIGNMENT.match(line)
     if assignment and len(assignment[1]) <= LONGEST:

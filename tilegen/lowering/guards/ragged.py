@@ -5,18 +5,24 @@
     where j = c*32 + l
 
 All that stands in the loop updates a reduction so, or fills a buffer for one iteration. The text leaves out the tests
-that always hold then.
+that always hold then. A loop over the rows themselves runs from the one that is found to have the first place:
+
+    for g < G                                             for g from the first with start[g + 1] > t while start[g] <= t
+      y += select(start[g] <= t < start[g + 1], x[t], 0)    y += select(start[g] <= t < start[g + 1], x[t], 0)
+
+Where the threads of a block meet in the loop, its ends are the same for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from tilegen.ir.nodes import Buffer, Kernel, Loop, Stmt
-from tilegen.ir.ragged import Bound, Bounds, bounds_of, sides_of, without_tests
+from tilegen.ir.affine import const
+from tilegen.ir.nodes import Buffer, Kernel, Loop, Node, Stmt
+from tilegen.ir.ragged import Bound, Bounds, Found, bounds_of, founds_of, is_empty_row, sides_of, without_tests
 from tilegen.ir.scatter import speaks_of
-from tilegen.ir.walk import gathers, loads, rewrite, stmts, writes
+from tilegen.ir.walk import gathers, leaves, loads, rewrite, rewrite_nodes, stmts, writes
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.program import (
     Declare,
@@ -26,6 +32,7 @@ from tilegen.lowering.launch.program import (
     Launch,
     Perform,
     Spmd,
+    Start,
     VectorCopy,
     VectorDeclare,
     VectorLoad,
@@ -33,48 +40,73 @@ from tilegen.lowering.launch.program import (
     nodes,
     with_lists,
 )
+from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box, Fence
 
 _SHORT = 16  # a compiler writes out shorter loops
+_MEETING = (Barrier, Start, Arrive, Await, Perform)  # all threads of a block, or of a warp, come by
 
 
-def run_between_ends(
-    body: tuple[Spmd, ...],
-    buffers: Mapping[str, Buffer],
-    kernel: Kernel,
-    threads: Collection[str],
-    is_implied: IsImplied,
-) -> tuple[Spmd, ...]:
-    """`body` with its long serial loops ragged where data tell their ends.
+@dataclass(frozen=True)
+class Around:
+    """What is known where a loop stands: memory, and how many threads there are along each coordinate."""
 
-    Threads wait for each other in none of these. Lanes run an instruction together in those whose ends are the same
-    for all threads: of `threads`, what tells these apart, they do not speak.
-    """
+    kernel: Kernel
+    buffers: Mapping[str, Buffer]
+    threads: Mapping[str, int]
+    is_implied: IsImplied
+
+
+def may_be_ragged(node: Node) -> frozenset[str]:
+    """The serial loops of a launch on whose iterations the term of a reduction in them depends."""
+    found: set[str] = set()
+    for path, stmt in leaves((node,)):
+        sides = tuple((side.place, side.value) for side in sides_of(stmt.value)) if stmt.reduce else ()
+        found |= {v.name for v in path if v.kind == "serial" and speaks_of(sides, frozenset((v.name,)))}
+    return frozenset(found)
+
+
+def with_ragged(node: Node, names: frozenset[str]) -> Node:
+    """`node` with these loops as ragged ones, for who asks what is certain to run."""
+
+    def change(value: object) -> object:
+        return replace(value, kind="ragged") if isinstance(value, Loop) and value.name in names else value
+
+    return rewrite_nodes((node,), change)[0]
+
+
+def run_between_ends(body: tuple[Spmd, ...], around: Around) -> tuple[Spmd, ...]:
+    """`body` with its long serial loops ragged where data tell their ends. They may run in no iteration."""
     out: list[Spmd] = []
     for node in body:
-        node = with_lists(node, lambda inner: run_between_ends(inner, buffers, kernel, threads, is_implied))
-        if isinstance(node, For) and node.kind == "serial" and (bounds := _bounds(node, buffers, kernel, threads)):
-            first = bounds.first and replace(bounds.first, sure=_is_sure(bounds.first, False, node, kernel, is_implied))
-            end = bounds.end and replace(bounds.end, sure=_is_sure(bounds.end, True, node, kernel, is_implied))
-            node = replace(node, kind="ragged", ends=Bounds(first, end))
+        node = with_lists(node, lambda inner: run_between_ends(inner, around))
+        if isinstance(node, For) and node.kind == "serial" and (bounds := _bounds(node, around)):
+            first, end = (
+                replace(end, sure=_is_sure(end, upper, node, around)) if isinstance(end, Bound) else end
+                for upper, end in ((False, bounds.first), (True, bounds.end))
+            )
+            node = replace(node, kind="ragged", ends=replace(bounds, first=first, end=end))
         out.append(node)
     return tuple(out)
 
 
-def _is_sure(bound: Bound, upper: bool, loop: For, kernel: Kernel, is_implied: IsImplied) -> bool:
-    condition = bound.has_iteration(upper, loop.extent, kernel.rising)
-    return condition is not None and is_implied(condition, ())
+def _is_sure(bound: Bound, upper: bool, loop: For, around: Around) -> bool:
+    condition = bound.has_iteration(upper, loop.extent, around.kernel.rising)
+    return condition is not None and around.is_implied(condition, ())
 
 
-def _bounds(loop: For, buffers: Mapping[str, Buffer], kernel: Kernel, threads: Collection[str]) -> Bounds | None:
+def _bounds(loop: For, around: Around) -> Bounds | None:
     """The ends of a loop; None where data tell none, or something in it runs in all iterations."""
-    inside = nodes(loop.body)
+    inside, buffers = nodes(loop.body), around.buffers
     inner = {each.name: each.extent for each in inside if isinstance(each, For)}
     names = frozenset((loop.name, *inner))
     if loop.extent.is_const and loop.extent.const <= _SHORT:
         return None
+    meet = any(isinstance(each, _MEETING) for each in inside)
     updates = [v for v in inside if isinstance(v, Stmt) and not _is_inside(v.target.buffer, names, buffers)]
     written = {name for v in inside if isinstance(v, Stmt) for name, _ in writes(v)}
     constant = {name: extent.const for name, extent in inner.items() if extent.is_const}
+    constant |= around.threads if meet else {}
+    changing = names | (around.threads.keys() if meet else frozenset())
 
     def end(upper: bool) -> Bound | None:
         mine = [
@@ -83,31 +115,40 @@ def _bounds(loop: For, buffers: Mapping[str, Buffer], kernel: Kernel, threads: C
         ]
         for key in mine[0] if mine else ():
             read = {load.buffer for load in loads(key[0])} | {gather.buffer for gather in gathers(key[0])}
-            if all(key in each for each in mine) and not speaks_of(key, names) and read.isdisjoint(written):
+            if all(key in each for each in mine) and not speaks_of(key, changing) and read.isdisjoint(written):
                 return (max if upper else min)((each[key] for each in mine), key=lambda b: b.more.const)
         return None
 
-    bounds = Bounds(end(False), end(True))
-    if bounds == Bounds(None, None) or any(
-        isinstance(v, If)
-        and any(names.isdisjoint(c.value.names()) and bounds.may_need(c, kernel.sizes) for c in v.test)
-        for v in inside
-    ):
+    def found(upper: bool) -> Found | None:
+        rising = {name for name, _ in around.kernel.rising} - written
+        mine = [
+            {(f.element, f.place - f.place.const): f for f in founds_of(v.value, upper, loop.name, constant, rising)}
+            for v in updates
+        ]
+        for key in mine[0] if mine else ():
+            if all(key in each for each in mine) and not speaks_of(key[1], changing):
+                return (min if upper else max)((each[key] for each in mine), key=lambda f: f.place.const)
         return None
-    return bounds if _may_be_left_out(inside, names, buffers, bounds.names.isdisjoint(threads)) else None
+
+    high, low = found(True), found(False)
+    skips = high and low and _is_next(low, high) and all(is_empty_row(v.value, low, high) for v in updates)
+    bounds = Bounds(high, low, bool(skips)) if high or low else Bounds(end(False), end(True))
+    if bounds == Bounds(None, None) or not _may_be_left_out(loop.name, inside, names, buffers):
+        return None
+    tests = (c for v in inside if isinstance(v, If) for c in v.test if names.isdisjoint(c.value.names()))
+    return None if any(bounds.may_need(c, around.kernel.sizes) for c in tests) else bounds
 
 
-def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer], together: bool) -> bool:
+def _may_be_left_out(loop: str, inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
     """True if all that a loop does is update reductions and fill buffers that live in it.
 
     Args:
         inside: its nodes; `names` are its own name and those of the loops in it.
-        together: whether all threads run the same iterations.
     """
     for node in inside:
         match node:
-            case Perform(origin=nest) if together and _fills_inside(nest, names, buffers):
-                pass
+            case Perform(origin=nest) if not _fills_inside(nest, names, buffers):
+                return False
             case Stmt() if not node.reduce and not _is_inside(node.target.buffer, names, buffers):
                 return False
             case VectorStore(target=to) | VectorCopy(target=to) if not _is_inside(to.buffer, names, buffers):
@@ -115,6 +156,10 @@ def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping
             case For(kind="serial" | "unrolled" | "vector" | "ragged") | If() | Flag() | Stmt() | Declare():
                 pass
             case VectorLoad() | VectorDeclare() | VectorStore() | VectorCopy(asynchronous=False):
+                pass
+            case Start() | Arrive() | Await() if not node.number.names().isdisjoint((loop,)):
+                return False  # it is counted from the first iteration of the loop on
+            case Box() | Barrier() | Start() | Arrive() | Await() | Fence() | Perform():
                 pass
             case _:
                 return False
@@ -124,6 +169,12 @@ def _may_be_left_out(inside: list[Spmd], names: frozenset[str], buffers: Mapping
 def _fills_inside(nest: Loop, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
     """True of an instruction that writes what lives for an iteration."""
     return all(_is_inside(stmt.target.buffer, names, buffers) for stmt in stmts((nest,)))
+
+
+def _is_next(low: Found, high: Found) -> bool:
+    """True if the two are neighbours in one row."""
+    (one,), (two,) = low.element.index, high.element.index
+    return low.element.buffer == high.element.buffer and two - one == const(1)
 
 
 def _is_inside(buffer: str, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
@@ -137,7 +188,8 @@ def without_wrapping(launch: Launch) -> Launch:
     def change(value: object) -> object:
         if not isinstance(value, For) or not value.ends:
             return value
-        wrap = any(b and not b.sure and b.value.dtype != "i64" for b in (value.ends.first, value.ends.end))
+        ends = (value.ends.first, value.ends.end)
+        wrap = any(isinstance(b, Bound) and not b.sure and b.value.dtype != "i64" for b in ends)
         return replace(value, kind="serial", ends=None) if wrap else value
 
     return replace(launch, body=rewrite(launch.body, change)) if launch.wide else launch
@@ -146,7 +198,8 @@ def without_wrapping(launch: Launch) -> Launch:
 def left_to_test(loop: For) -> tuple[Spmd, ...]:
     """The body of a ragged loop without the tests that hold in each iteration that runs."""
     inner = {v.name: v.extent.const for v in nodes(loop.body) if isinstance(v, For) and v.extent.is_const}
-    ends = [replace(bound, sure=False) for bound in (loop.ends.first, loop.ends.end) if bound] if loop.ends else []
+    every = (loop.ends.first, loop.ends.end) if loop.ends else ()
+    ends = [replace(bound, sure=False) for bound in every if isinstance(bound, Bound)]
 
     def change(value: object) -> object:
         if not isinstance(value, Stmt):

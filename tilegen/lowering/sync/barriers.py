@@ -190,8 +190,8 @@ def _certain_in_children(body: tuple[Node, ...], path: Path, places: Iterable[in
 
 
 def _has_iterations(loop: Loop, plan: _Plan) -> bool:
-    """True if the loop has an iteration at every size."""
-    return plan.is_implied(Condition(loop.extent - 1), ())
+    """True if the loop has an iteration, whatever sizes and data are."""
+    return loop.kind != "ragged" and plan.is_implied(Condition(loop.extent - 1), ())
 
 
 def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
