@@ -182,7 +182,7 @@ def test_no_iteration_needs_what_another_one_copied():
 
 
 def test_roles_go_through_the_same_groups():
-    tree = tilegen.load("grouped").schedule("persistent").tree
+    tree = tilegen.load("grouped").schedule("ping_pong").tree
     (launch,) = lower(tree, whole=True)
     one, two = ragged((launch,))
     assert one.ends == two.ends

@@ -102,6 +102,7 @@ class Run:
 
     def _element(self, equation, comparisons, env):
         dtype = self.place = self.kernel.tensors[equation.target].dtype
+        env = self._in_row(*equation.row, env) if equation.row else env
         if equation.reduce is None:
             return wrap(self.value(equation.value, env)[0], dtype)
         of_all = [fact for fact in comparisons if not {*names(fact[1]), *names(fact[2])} & {*equation.within}]
@@ -120,6 +121,13 @@ class Run:
                 if best is None or best == extremes(typed[0][1])[equation.reduce == "argmin"]:
                     return self._first(equation, comparisons, env)
                 return self._place_of(points[values.index(best)], equation)
+
+    def _in_row(self, word, low, high, env):
+        """With the number of the one row whose range has the word."""
+        (row,) = names(items_of(low)[0])
+        every = ({**env, row: n} for n in range(self.shapes[low.value.id][0] - 1))
+        (found,) = (e for e in every if self.index(low, e) <= env[word] < self.index(high, e))
+        return found
 
     def _first(self, equation, comparisons, env):
         """What an arg reduction starts with: the lower end of the range, or a greater one that a comparison sets."""

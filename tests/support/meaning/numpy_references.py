@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tests.support.meaning.lists import compaction, keypoints
-from tests.support.meaning.scaled import block_scaled, scaled
-from tests.support.meaning.sparse import bags, block_product, rows, sparse_product
+from tests.support.meaning.scaled import block_scaled, product_and_sums, scaled
+from tests.support.meaning.sparse import bags, block_product, group_products, rows, sparse_product
 
 Inputs = dict[str, Any]
 Sizes = dict[str, int]
@@ -85,11 +85,6 @@ def gelu_by_tanh(i: Inputs) -> dict[str, Any]:
 def swiglu(i: Inputs) -> dict[str, Any]:
     gate = i["A"] @ i["G"]
     return {"C": gate / (1 + np.exp(-gate)) * (i["A"] @ i["U"])}
-
-
-def product_and_sums(i: Inputs) -> dict[str, Any]:
-    c = i["A"] @ i["B"]
-    return {"C": c, "total": c.sum(axis=1), "squares": (c**2).sum(axis=1)}
 
 
 # -- convolutions
@@ -342,6 +337,7 @@ CASES = [
     Case("schedules/block_scaled", "block_scaled", sizes("M N K", (3, 5, 256), (1, 129, 128)), block_scaled,
          tolerance=2**-8),
     Case("schedules/gemm", "gemm", MNK, product),
+    Case("schedules/grouped", "grouped", sizes("M N K G", (7, 5, 6, 4), (1, 1, 1, 1)), group_products, tolerance=2**-8),
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),

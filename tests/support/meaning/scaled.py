@@ -1,4 +1,4 @@
-"""What products with scales are, in numpy."""
+"""What products with scales are, and with sums beside them, in numpy."""
 
 from typing import Any
 
@@ -13,3 +13,8 @@ def block_scaled(i: dict[str, Any]) -> dict[str, Any]:
     rows, columns = i["A"].shape[0], i["B"].shape[0]
     blocks = np.einsum("ibk,jbk->ijb", i["A"].reshape(rows, -1, 128), i["B"].reshape(columns, -1, 128))
     return {"C": np.einsum("ijb,ib,jb->ij", blocks, i["SA"], np.repeat(i["SB"], 128, axis=0)[:columns])}
+
+
+def product_and_sums(i: dict[str, Any]) -> dict[str, Any]:
+    c = i["A"] @ i["B"]
+    return {"C": c, "total": c.sum(axis=1), "squares": (c**2).sum(axis=1)}

@@ -24,6 +24,11 @@ def block_product(i: dict[str, Any]) -> dict[str, Any]:
     return {"Y": rows(i, np.einsum("erc,ecf->erf", i["value"], _rows_at(i["X"], i["column"])))}
 
 
+def group_products(i: dict[str, Any]) -> dict[str, Any]:
+    parts = zip(i["start"][:-1], i["start"][1:], i["B"], strict=True)
+    return {"C": np.concatenate([i["A"][a:b] @ factor for a, b, factor in parts])}
+
+
 def _rows_at(table: Any, places: Any) -> Any:
     """These rows of a table, zeros where it has none."""
     inside = (places >= 0) & (places < len(table))

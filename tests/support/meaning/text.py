@@ -30,6 +30,7 @@ class Equation:
     within: dict  # reduced word -> its bounds, None where the text gives none
     brackets: list  # [(comparison, left, right)] in the reduction's brackets
     comparisons: list  # all of them
+    row: tuple = ()  # (word of the left side, its range, which data tell)
 
 
 @dataclass
@@ -128,8 +129,10 @@ def _equation(kernel, line):
         reduce, items, body = body.func.value.id, items_of(body.func), body.args[0]
     index = [expression(i) for i in split(index)]
     within, brackets = ranges_of(items, {name for i in index for name in names(i)} | sizes_of(kernel).keys())
-    comparisons = brackets + [fact for part in split(condition) for fact in facts_of(expression(part))]
-    return Equation(target, index, body, reduce, within, brackets, comparisons)
+    parts = [expression(part) for part in split(condition)]
+    rows = [(v.left.id, *v.comparators) for v in parts if isinstance(v, ast.Compare) and isinstance(v.ops[0], ast.In)]
+    comparisons = brackets + [fact for part in parts[len(rows) :] for fact in facts_of(part)]
+    return Equation(target, index, body, reduce, within, brackets, comparisons, *rows)
 
 
 def ranges_of(items, known):

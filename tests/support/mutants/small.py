@@ -35,6 +35,8 @@ FITTING = {
     r"gemm_pieces\.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     r"gemm_pieces\..*": {"TM": 128, "STAGES": 2, "H": 2},
     r"gemm.*\.(warps|pipelined|across|transposed|fused.*|split_.*|atomic)": WARPS,
+    r"grouped\.overlapped": PIPELINED,
+    r"grouped\.ping_pong": {"TM": 64, "STAGES": 2},
     r"hconv.*\.warps": {"TN": 1, "TY": 2, "TX": 8, "TF": 16, "TC": 16, "WM": 16, "WF": 16, "STAGES": 2},
     r"hconv.*\.more_filters": {"TX": 4, "STAGES": 2},
     r"hconv\.windows": {"TY": 2, "TX": 16, "WY": 1},
