@@ -1,6 +1,6 @@
 """Random shapes beside torch: what the families of the stock files choose, and how far it is from torch, on a GPU.
 
-    python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare]
+    python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare] [--late]
 
 KIND is one of KINDS below. Each size is log-uniform from 16 to 16384, columns of rows from 16 to 2^20, vectors to
 2^30; in three fourths of the shapes all are multiples of 16 (of e4m3, as torch wants it, in all); products have 10^8
@@ -12,7 +12,8 @@ again: where --seconds end it, the same command goes on.
 
 --prepare judges, proves and compiles what will run, on all cores and without a GPU, for an H100: the times find it on
 the disk (TILEGEN_CACHE_DIR). --members times all members of the family that are not predicted to be four times as slow:
-by these times `examples/fit.py` fits the model.
+by these times `examples/fit.py` fits the model. --late leaves out the members whose launches begin while the one before
+them still runs: torch's do not, and in a graph of one product after the other that is worth a launch.
 """
 
 from __future__ import annotations
@@ -69,27 +70,32 @@ def main() -> None:
     words.add_argument("--seconds", type=float, default=math.inf)
     words.add_argument("--members", action="store_true")
     words.add_argument("--prepare", action="store_true")
+    words.add_argument("--late", action="store_true")
     given = words.parse_args()
-    wanted = list(draw(given.kind, given.seed, given.count, chooser_of(given.kind)))
+    chooser = chooser_of(given.kind, given.late)
+    wanted = list(draw(given.kind, given.seed, given.count, chooser))
     if given.prepare:
-        prepare(given.kind, wanted, given.members)
+        prepare(given.kind, chooser, wanted, given.members)
         return
     file = Path(given.file or f"sweep-{given.kind}-{given.seed}.jsonl")
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
     done = {(tuple(each["sizes"].items()), each["member"]) for each in found}
     ends = monotonic() + given.seconds
     with file.open("a") as out:
-        for line in measure(given.kind, wanted, given.members, done, ends):
+        for line in measure(given.kind, chooser, wanted, given.members, done, ends):
             found.append(line)
             print(json.dumps(line), file=out, flush=True)
-    report(given.kind, found)
+    report(given.kind, chooser, found)
 
 
-def chooser_of(kind: str) -> Chooser:
+def chooser_of(kind: str, late: bool = False) -> Chooser:
     file, kernel, _, constants = KINDS[kind]
     found = tilegen.load(file).kernel(kernel, **constants).family("h100")
     assert found
-    return found
+    if not late:
+        return found
+    there = [each for each in found.candidates if not each.tree.dependent]
+    return Chooser(found.name, found.kernel, there, found.machine, found.values, known=not constants)
 
 
 def draw(kind: str, seed: int, count: int, chooser: Chooser) -> Iterator[Sizes]:
@@ -126,8 +132,7 @@ def members(chooser: Chooser, sizes: Sizes, every: bool) -> list[Any]:
     return [each for each in served if each.microseconds(sizes) < 4 * least]
 
 
-def prepare(kind: str, wanted: list[Sizes], every: bool) -> None:
-    chooser = chooser_of(kind)
+def prepare(kind: str, chooser: Chooser, wanted: list[Sizes], every: bool) -> None:
     names: dict[str, list[Sizes]] = {}
     for sizes in wanted:
         for each in members(chooser, sizes, every):
@@ -148,13 +153,15 @@ def _prepare(kind: str, name: str, wanted: list[Sizes]) -> tuple[str, int]:
     return name, len(chosen)
 
 
-def measure(kind: str, wanted: list[Sizes], every: bool, done: set[Any], ends: float) -> Iterator[dict[str, Any]]:
+def measure(
+    kind: str, chooser: Chooser, wanted: list[Sizes], every: bool, done: set[Any], ends: float
+) -> Iterator[dict[str, Any]]:
     """A line for each shape and each of torch and the members, which are timed in turns."""
     from graphs import CACHE, milliseconds_of_each, torch
 
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     torch.backends.cudnn.benchmark = True
-    chooser, programs = chooser_of(kind), dict[str, Any]()
+    programs = dict[str, Any]()
     for sizes in wanted:
         there = members(chooser, sizes, every)
         if all((tuple(sizes.items()), each.name) in done for each in there):
@@ -227,9 +234,9 @@ def multiples(sizes: Sizes) -> bool:
     return all(sizes[name] % 16 == 0 for name in stepped(sizes))
 
 
-def report(kind: str, found: list[dict[str, Any]]) -> None:
+def report(kind: str, chooser: Chooser, found: list[dict[str, Any]]) -> None:
     """The ratios: of multiples of 16 and of others, those below 5 us apart."""
-    chooser, h100 = chooser_of(kind), stock_machine("h100")
+    h100 = stock_machine("h100")
     ratios: dict[str, list[tuple[float, str]]] = {}
     lost = []
     for key in {tuple(each["sizes"].items()) for each in found}:
