@@ -207,7 +207,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         multiply(1);
     }
 
-    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
+    if (full_tile && K % TK == 0) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
@@ -234,7 +234,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 multiply(ki % 2);
         }
 
-        if (((K + TK - 1) / TK) * TK <= K)
+        if (K % TK == 0)
             multiply(1);
 
         #pragma unroll

@@ -209,7 +209,7 @@ gemm_bias_gelu(const float* __restrict__ A,
         multiply(1);
     }
 
-    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
+    if (full_tile && K % TK == 0) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
@@ -264,7 +264,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                 multiply(ki % 2);
         }
 
-        if (((K + TK - 1) / TK) * TK <= K)
+        if (K % TK == 0)
             multiply(1);
 
         float C_reg[2][4][4][4];

@@ -234,7 +234,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
         multiply(1);
     }
 
-    if (full_tile && ((K + TK - 1) / TK) * TK <= K) {
+    if (full_tile && K % TK == 0) {
         #pragma unroll
         for (int ki = 0; ki < TK - 1; ++ki) {
             load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
@@ -261,7 +261,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                 multiply(ki % 2);
         }
 
-        if (((K + TK - 1) / TK) * TK <= K)
+        if (K % TK == 0)
             multiply(1);
 
         #pragma unroll

@@ -39,9 +39,10 @@ class ParameterNames:
     lengths: Mapping[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
 
     def stage_of(self, atom: Mod) -> str:
-        """The text for what a remainder is taken by, if that is the number of stages of a loop in it."""
+        """The text for what a remainder is taken by: the stages of a loop in it, or the iterations of a tile."""
         inside = [self.stages[a] for a in (*atom.arg.names(), *(a for a, _ in atom.arg.terms)) if a in self.stages]
-        return next((each.name for each in inside if each.value == atom.by), str(atom.by))
+        tile = self.tilings.get(Div(atom.arg + (atom.by - 1), atom.by), str(atom.by))
+        return next((each.name for each in inside if each.value == atom.by), tile)
 
     def extent(self, loop: str, value: Affine) -> str:
         """The text for the extent of a loop, or of all but its last iteration; nothing without a name."""

@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.reserved_words import fresh
+from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, with_body, with_lists
 
 Tests = tuple[Condition, ...]
@@ -25,12 +28,26 @@ def name_tests(launch: Launch) -> Launch:
     tiles = frozenset(name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x")
     places = frozenset((launch.tid, *(name for name, _, _ in launch.coordinates))) - tiles
     known = _Known(places, tiles, frozenset(launch.kernel.sizes))
-    taken, body = {*launch.buffers}, launch.body
+    taken, body = {*launch.buffers}, rewrite(launch.body, _as_remainder)
     while True:
         saved, test, loop, here = max(_lists(body, known), key=lambda found: found[0])  # the first is the outermost
         if not saved:
             return replace(launch, body=body)
         body = _with_flag(body, Flag(fresh("full_tile", taken), test), loop, here)
+
+
+def _as_remainder(value: Any) -> Any:
+    """K % 8 == 0 for (K + 7)/8*8 <= K, which says the same."""
+    match value:
+        case Condition(Affine(terms) as low, False):
+            for atom, factor in terms:
+                if (
+                    isinstance(atom, Div)
+                    and factor == -atom.by
+                    and low + var(atom) * atom.by == atom.arg - (atom.by - 1)
+                ):
+                    return Condition((atom.arg - (atom.by - 1)) % atom.by, equal=True)
+    return value
 
 
 @dataclass(frozen=True)
