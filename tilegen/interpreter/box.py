@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,7 +13,7 @@ from tilegen.interpreter.dtypes import Array, from_values, to_values, wrap
 from tilegen.interpreter.rounding import cast, operation, tiny
 from tilegen.interpreter.uncertain import Pair
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar
+from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Range, Scalar
 from tilegen.ir.parameter_facts import COMPARISONS
 
 # The most points that a part of a box has: arrays of 8 MB.
@@ -59,6 +59,10 @@ class Part:
     def shape(self) -> tuple[int, ...]:
         return tuple(len(r) for r in self.box)
 
+    def times(self, inner: Part) -> Part:
+        """The loops of this one, and in them those of another."""
+        return Part((*self.names, *inner.names), (*self.box, *inner.box), self.sizes)
+
     def axis(self, position: int) -> Array:
         """The values of one loop, along its own axis."""
         values = np.arange(self.box[position].start, self.box[position].stop, dtype=np.int64)
@@ -86,25 +90,33 @@ class Part:
         return array if array.ndim == len(self.box) else array.reshape((1,) * len(self.box))
 
 
-def parts(names: tuple[str, ...], extents: tuple[int, ...], sizes: Mapping[str, int], points: int) -> Iterator[Part]:
+def extents_of(ranges: Iterable[Range], sizes: Mapping[str, int]) -> dict[str, int]:
+    """How long each loop is, by its name."""
+    return {r.name: max(0, r.extent.evaluate(sizes)) for r in ranges}
+
+
+def parts(extents: Mapping[str, int], sizes: Mapping[str, int], points: int) -> Iterator[Part]:
     """The box of all loops cut into parts of at most `points` points, the last axes whole where possible."""
-    steps: list[int] = []
-    for extent in reversed(extents):
-        step = max(1, min(extent, points))
-        steps.insert(0, step)
-        points //= step
-    return cut_box(names, extents, tuple(steps), sizes)
+    steps: dict[str, int] = {}
+    for name, extent in reversed([*extents.items()]):
+        steps[name] = max(1, min(extent, points))
+        points //= steps[name]
+    return cut_box(extents, steps, sizes)
 
 
-def cut_box(
-    names: tuple[str, ...], extents: tuple[int, ...], steps: tuple[int, ...], sizes: Mapping[str, int]
-) -> Iterator[Part]:
-    """The box of all loops cut into parts, `steps[a]` long in axis `a`."""
+def cut_box(extents: Mapping[str, int], steps: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[Part]:
+    """The box of all loops cut into parts, `steps[name]` long along a loop."""
     pieces = [
-        [range(start, min(start + step, extent)) for start in range(0, extent, step)]
-        for extent, step in zip(extents, steps, strict=True)
+        [range(start, min(start + steps[name], extent)) for start in range(0, extent, steps[name])]
+        for name, extent in extents.items()
     ]
-    return (Part(names, box, sizes) for box in product(*pieces))
+    return (Part(tuple(extents), box, sizes) for box in product(*pieces))
+
+
+def evaluate_whole(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array | None) -> Pair:
+    """`evaluate`, with an element for each point of the part."""
+    number, error = evaluate(value, part, memory, mask)
+    return np.broadcast_to(number, part.shape), np.broadcast_to(error, part.shape)
 
 
 def evaluate(value: Expr, part: Part, memory: Mapping[str, Memory], mask: Array | None) -> Pair:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, parts
+from tilegen.interpreter.box import POINTS, Memory, Part, evaluate_whole, extents_of, parts
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import error_with_overflow, gamma, holds_integers, tiny
 from tilegen.interpreter.uncertain import Pair
@@ -34,18 +34,14 @@ def _regrouped(
     form: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]
 ) -> Iterator[tuple[Part, Array, Array]]:
     i, *others = form.loops
-    count, *extents = (max(0, r.extent.evaluate(sizes)) for r in form.loops)
+    count = extents_of((i,), sizes)[i.name]
     tests = tuple(c for c in form.conditions if i.name not in c.value.names())
     assert form.arg is not None
-    for part in parts(tuple(r.name for r in others), tuple(extents), sizes, max(1, POINTS // max(1, count))):
-        terms = Part((form.reduced[0].name, *part.names), (range(count), *part.box), sizes)
+    for part in parts(extents_of(others, sizes), sizes, max(1, POINTS // max(1, count))):
+        terms = Part((form.reduced[0].name,), (range(count),), sizes).times(part)
         mask = terms.mask(tests)
-        factor, term = (_wide(evaluate(each, terms, memory, mask), terms.shape) for each in (form.arg, form.value))
+        factor, term = (evaluate_whole(each, terms, memory, mask) for each in (form.arg, form.value))
         yield Part((i.name, *part.names), terms.box, sizes), *_grouped(factor, term, form.value.dtype)
-
-
-def _wide(pair: Pair, shape: tuple[int, ...]) -> Pair:
-    return np.broadcast_to(pair[0], shape), np.broadcast_to(pair[1], shape)
 
 
 def _grouped(factor: Pair, term: Pair, dtype: str) -> Pair:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, parts
+from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
 from tilegen.interpreter.dtypes import Array, to_values, wrap
 from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.ir.defined import conditions_on_left
@@ -37,10 +37,7 @@ def keep_lists(
     hits, target = equation.hits, memory[equation.target]
     assert hits
     home, found = memory[hits.access.buffer], dict[tuple[int, ...], _Found]()
-    names = tuple(r.name for r in equation.loops)
-    extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
-    for point in np.ndindex(*extents):
-        left = Part(names, tuple(range(i, i + 1) for i in point), sizes)
+    for left in parts(extents_of(equation.loops, sizes), sizes, 1):
         mask = left.mask(conditions_on_left(equation))
         if mask is not None and not mask.all():
             continue
@@ -74,18 +71,16 @@ def _store(places: Array, rows: Array) -> None:
 
 def _find(equation: Equation, hits: Hits, left: Part, memory: Mapping[str, Memory]) -> _Found:
     """The hits at one point of the left side."""
-    names = tuple(r.name for r in equation.reduced)
-    inner = tuple(max(0, r.extent.evaluate(left.sizes)) for r in equation.reduced)
     dtype = memory[hits.access.buffer].dtype
     values, errors, count, sure, unsure = [], [], 0, 0, 0
-    for piece in parts(names, inner, left.sizes, POINTS):
-        whole = Part((*left.names, *piece.names), (*left.box, *piece.box), left.sizes)
+    for piece in parts(extents_of(equation.reduced, left.sizes), left.sizes, POINTS):
+        whole = left.times(piece)
         mask = whole.mask(equation.conditions)
         answers = (*evaluate(equation.value, whole, memory, mask), np.ones((), bool) if mask is None else mask)
         hit, doubt, there = (np.broadcast_to(each, whole.shape) for each in answers)
         hit, doubt = hit & there, (doubt > 0) & there
-        pairs = [evaluate(item, whole, memory, hit) for item in hits.items]
-        rows, their = (np.stack([np.broadcast_to(p[n], whole.shape)[hit] for p in pairs], 1) for n in (0, 1))
+        pairs = [evaluate_whole(item, whole, memory, hit) for item in hits.items]
+        rows, their = (np.stack([pair[n][hit] for pair in pairs], 1) for n in (0, 1))
         values.append(wrap(rows, dtype) if dtype not in FLOATS else rows)
         errors.append(error_with_overflow(rows, their, dtype) if dtype in FLOATS else their)
         if not unsure:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, parts
+from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.reduce import TermSum
 from tilegen.ir.nodes import Equation, Range
@@ -30,12 +30,12 @@ def picked_sums(equation: Equation, sizes: Mapping[str, int], memory: Mapping[st
 def _sums(
     equation: Equation, along: Range, pick: Pick, sizes: Mapping[str, int], memory: Mapping[str, Memory]
 ) -> Whole | None:
-    extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced)}
+    extents = extents_of((*equation.loops, *equation.reduced), sizes)
     left = tuple(r.name for r in equation.loops)
-    names = tuple(name for name in extents if name != along.name)
+    away = {name: extent for name, extent in extents.items() if name != along.name}
     shape = tuple(extents[name] for name in left)
     result, others = TermSum(equation.value.dtype, shape), [left.index(name) for name in left if name != along.name]
-    for part in parts(names, tuple(extents[name] for name in names), sizes, POINTS):
+    for part in parts(away, sizes, POINTS):
         mask = part.mask(equation.conditions)
         place, doubt = evaluate(pick.place, part, memory, mask)
         if np.any(doubt):
@@ -46,6 +46,6 @@ def _sums(
         for axis, position in enumerate(others):
             index[position] = np.broadcast_to(part.axis(axis), part.shape)[kept]
         index[left.index(along.name)] = np.broadcast_to(place, part.shape)[kept]
-        value, error = (np.broadcast_to(each, part.shape)[kept] for each in evaluate(pick.term, part, memory, kept))
+        value, error = (each[kept] for each in evaluate_whole(pick.term, part, memory, kept))
         result.add_at(tuple(index), value, error)
     return Part(left, tuple(map(range, shape)), sizes), *result.result()

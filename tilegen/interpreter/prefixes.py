@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, parts
+from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, extents_of, parts
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.reduce import accumulator
 from tilegen.ir.nodes import Equation
@@ -27,19 +27,17 @@ def _prefixes(
 ) -> Iterator[tuple[Part, Array, Array]]:
     outer = [r for r in equation.loops if r != found.i]
     inner = [r for r in equation.reduced if r != found.k]
-    extents, depths = ([max(0, r.extent.evaluate(sizes)) for r in ranges] for ranges in (outer, inner))
-    along, count = (max(0, r.extent.evaluate(sizes)) for r in (found.i, found.k))
+    depths, along, count = extents_of(inner, sizes), *extents_of((found.i, found.k), sizes).values()
     reduced = {r.name for r in equation.reduced}
     tests = tuple(c for c in equation.conditions if c != found.condition and c.value.names() & reduced)
     # One place more: that of no terms, before the first or behind the last.
     pad, axis = ((1, 0) if found.forward else (0, 1)), len(outer)
     places = np.minimum(np.arange(along) + (found.forward == found.inclusive), count)
-    for part in parts(tuple(r.name for r in outer), tuple(extents), sizes, max(1, POINTS // (count + 1))):
+    for part in parts(extents_of(outer, sizes), sizes, max(1, POINTS // (count + 1))):
         shape = (*part.shape, count)
-        result = accumulator(equation, count * prod(depths), (*part.shape, count + 1))
-        for piece in parts(tuple(r.name for r in inner), tuple(depths), sizes, max(1, POINTS // max(1, prod(shape)))):
-            box = (*part.box, range(count), *piece.box)
-            whole = Part((*part.names, found.k.name, *piece.names), box, sizes)
+        result = accumulator(equation, count * prod(depths.values()), (*part.shape, count + 1))
+        for piece in parts(depths, sizes, max(1, POINTS // max(1, prod(shape)))):
+            whole = part.times(Part((found.k.name,), (range(count),), sizes)).times(piece)
             mask = whole.mask(tests)
             terms = (*evaluate(equation.value, whole, memory, mask), np.ones((), bool) if mask is None else mask)
             full = (np.broadcast_to(each, whole.shape).reshape(*shape, -1) for each in terms)

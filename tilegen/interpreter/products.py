@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interpreter.box import Memory, Part, cut_box, evaluate
+from tilegen.interpreter.box import Memory, Part, cut_box, evaluate_whole, extents_of
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny, unit
 from tilegen.interpreter.summation import SumBound
@@ -44,15 +44,13 @@ def sums_of_products(
     read = [memory[load.buffer] for load in walk(value) if isinstance(load, Load)]
     if split is None or not all(np.isfinite(m.value).all() and np.isfinite(m.error).all() for m in read):
         return None
-    extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in (*equation.loops, *equation.reduced)}
+    extents = extents_of((*equation.loops, *equation.reduced), sizes)
     steps = _steps(split, extents)
     if steps is None:
         return None
-    names = tuple(r.name for r in equation.loops)
-    whole = tuple(extents[n] for n in names)
     return (
         (part, *_part(equation, split, extents, part, memory, bound))
-        for part in cut_box(names, whole, tuple(steps[n] for n in names), sizes)
+        for part in cut_box(extents_of(equation.loops, sizes), steps, sizes)
     )
 
 
@@ -90,7 +88,7 @@ def _part(
         (value.args[1], (*split.batch, *split.summed, *split.columns)),
     ):
         own = Part(names, tuple(ranges[n] for n in names), part.sizes)
-        factors.append(tuple(np.broadcast_to(array, own.shape) for array in evaluate(factor, own, memory, None)))
+        factors.append(evaluate_whole(factor, own, memory, None))
     (x, ex), (y, ey) = factors
     lengths = {name: len(r) for name, r in ranges.items()}
     count = prod(lengths[n] for n in split.summed)

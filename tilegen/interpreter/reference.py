@@ -21,6 +21,8 @@ from tilegen.interpreter.box import (
     Undefined,
     empty_memory,
     evaluate,
+    evaluate_whole,
+    extents_of,
     memory_of_input,
     parts,
 )
@@ -176,10 +178,9 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
         return
     target = memory[equation.target]
     best = memory[equation.best] if equation.best else None
-    names = tuple(r.name for r in equation.loops)
-    extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
-    inner = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
-    bound = sum_bound(tolerance.sums, equation, prod(inner), sizes)
+    inner = extents_of(equation.reduced, sizes)
+    count = prod(inner.values())
+    bound = sum_bound(tolerance.sums, equation, count, sizes)
     whole = None if bound else prefixes(equation, sizes, memory)
     whole = whole or (None if bound else picked_sums(equation, sizes, memory))
     whole = whole or sums_of_products(equation, sizes, memory, bound)
@@ -188,13 +189,13 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
             _store(target, equation, part, value, error)
         return
     # An arg reduction sees all its values at once, to know whether the best one is the only one.
-    reduced_points = prod(inner) if best else min(prod(inner), POINTS)
-    for part in parts(names, extents, sizes, max(1, POINTS // max(1, reduced_points))):
+    reduced_points = count if best else min(count, POINTS)
+    for part in parts(extents_of(equation.loops, sizes), sizes, max(1, POINTS // max(1, reduced_points))):
         if equation.reduce is None:
             value, error = evaluate(equation.value, part, memory, part.mask(equation.conditions))
             _store(target, equation, part, value, error)
             continue
-        result = accumulator(equation, prod(inner), part.shape, bound.share if bound else 0.0)
+        result = accumulator(equation, count, part.shape, bound.share if bound else 0.0)
         _reduce(equation, part, inner, reduced_points, memory, result, bound)
         value, error = result.result()
         if best is not None:
@@ -206,31 +207,27 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
 def _reduce(
     equation: Equation,
     part: Part,
-    inner: tuple[int, ...],
+    inner: Mapping[str, int],
     points: int,
     memory: Mapping[str, Memory],
     result: Accumulator,
     bound: SumBound | None,
 ) -> None:
     left, ends = len(part.names), ends_of(equation, part, memory)
-    for piece in parts(tuple(r.name for r in equation.reduced), inner, part.sizes, points):
+    for piece in parts(inner, part.sizes, points):
         piece = between(piece, ends)
         if not all(piece.box):
             continue
-        whole = Part((*part.names, *piece.names), (*part.box, *piece.box), part.sizes)
+        whole = part.times(piece)
         mask = whole.mask(equation.conditions)
-        value, error = evaluate(equation.value, whole, memory, mask)
+        value, error = evaluate_whole(equation.value, whole, memory, mask)
         axes = tuple(range(left, left + len(inner)))
-        full = (
-            np.broadcast_to(value, whole.shape),
-            np.broadcast_to(error, whole.shape),
-            None if mask is None else np.broadcast_to(mask, whole.shape),
-        )
-        result.add(*full, axes, piece.box[0].start)
+        there = None if mask is None else np.broadcast_to(mask, whole.shape)
+        result.add(value, error, there, axes, piece.box[0].start)
         if bound:
             assert isinstance(result, TermSum)
             terms = [bound.magnitude(*evaluate(f, whole, memory, mask)) for f in factors_of(equation.value)]
-            result.add_magnitudes(np.broadcast_to(prod(terms), whole.shape), full[2], axes)
+            result.add_magnitudes(np.broadcast_to(prod(terms), whole.shape), there, axes)
 
 
 def _index_at(equation: Equation, part: Part, place: Array) -> Array:
@@ -270,16 +267,16 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
     """The function that tells how far the values at indices found by an argmax or argmin are from the best ones."""
     assert equation.best is not None
     target, best = memory[equation.target], memory[equation.best]
-    names = tuple(r.name for r in equation.loops)
-    extents = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.loops)
+    extents = extents_of(equation.loops, sizes)
     low = equation.reduced[0].low if len(equation.reduced) == 1 else const(0)
-    box = tuple(max(0, r.extent.evaluate(sizes)) for r in equation.reduced)
+    reduced = extents_of(equation.reduced, sizes)
+    box = tuple(reduced.values())
     start = init_value(str(equation.reduce), best.dtype).value
     frozen = {name: Memory(m.name, m.dtype, m.value, m.error, m.written) for name, m in memory.items()}
 
     def gap(found: Array) -> Array:
         result = np.zeros(target.value.shape)
-        part = Part(names, tuple(map(range, extents)), sizes)
+        part = Part(tuple(extents), tuple(map(range, extents.values())), sizes)
         place = tuple(np.broadcast_arrays(*(part.lift(part.index(i)) for i in equation.index)))
         taken = np.broadcast_to(np.asarray(found).astype(np.int64)[place], part.shape)
         expected = np.broadcast_to(target.value[place], part.shape)
@@ -288,7 +285,7 @@ def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Me
         if not prod(box):
             return np.where((taken == expected) | ~target.written, 0.0, np.inf)
         loops = np.unravel_index(np.clip(place_in, 0, prod(box) - 1), box)
-        at = _Chosen((*names,), part.box, sizes, dict(zip([r.name for r in equation.reduced], loops, strict=True)))
+        at = _Chosen(part.names, part.box, sizes, dict(zip(reduced, loops, strict=True)))
         with np.errstate(all="ignore"):
             mask = at.mask(equation.conditions)
             value, error = evaluate(equation.value, at, frozen, mask)
