@@ -80,11 +80,9 @@ def repeat(program: Program, case: Case, runs: int, done: Callable[[int], None] 
     return Repetition(case.sizes, runs, different, difference, sums)
 
 
-def repeat_cases(
-    program: Program, tried: Sequence[Case], runs: int, done: Callable[[int], None] = lambda number: None
-) -> tuple[Repetition, ...]:
+def repeat_cases(program: Program, tried: Sequence[Case], runs: int) -> tuple[Repetition, ...]:
     """`repeat` on each case of random numbers: the order in which these are added up decides the bits."""
-    return tuple(repeat(program, case, runs, done) for case in tried if case.data == "random")
+    return tuple(repeat(program, case, runs) for case in tried if case.data == "random")
 
 
 def find_unordered_sums(tree: Tree) -> tuple[str, ...]:
