@@ -14,6 +14,8 @@ from tests.support.written import built, tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference
+from tilegen.ir.affine import const
+from tilegen.lab.counts.trips import with_mean_trips
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For
 from tilegen.proof import prove
@@ -215,3 +217,10 @@ def test_a_reduction_can_stand_there(value):
         for x, w in zip(parts, arrays["W"], strict=True)
     )
     assert np.allclose(found, np.concatenate([*each]))
+
+
+def test_a_tile_counts_the_rows_that_it_has_in_the_mean():
+    (launch,) = lower(tree_from(TILES), whole=True)
+    for groups, trips in ((4, 1), (64, 8)):
+        counted = with_mean_trips(launch, {"N": 64, "K": 8, "F": 8, "G": groups})
+        assert [node.extent for node in counted.nodes if isinstance(node, For) and node.ends] == [const(trips)]

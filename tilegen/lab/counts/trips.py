@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load
-from tilegen.ir.ragged import Bound, Bounds
+from tilegen.ir.ragged import Bound, Bounds, Found
 from tilegen.lab.counts.addresses import block_counts, thread_values
 from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
 
@@ -22,34 +22,34 @@ _SAMPLES = 64  # values of each name that is in an extent
 def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
     """The launch with the mean number of iterations of each such loop, that of blocks and threads, rounded."""
     counts = block_counts(launch, sizes) | {n: int(v.max()) + 1 for n, v in thread_values(launch).items()}
-    shapes = {name: buffer.shape for name, buffer in launch.buffers.items()}
-    return replace(launch, body=_with_means(launch.body, counts, sizes, shapes))
+    return replace(launch, body=_with_means(launch.body, counts, sizes, launch))
 
 
 def _with_means(
-    body: tuple[Spmd, ...],
-    counts: Mapping[str, int],
-    sizes: Mapping[str, int],
-    shapes: Mapping[str, tuple[Affine, ...]],
+    body: tuple[Spmd, ...], counts: Mapping[str, int], sizes: Mapping[str, int], launch: Launch
 ) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
         inside = counts
         if isinstance(node, For):
             mean = _mean(node, counts, sizes)
-            parts = _parts(node, shapes, sizes)
+            parts = _parts(node, launch, sizes)
             mean = -(-mean // parts)
             node = node if node.extent.names() <= sizes.keys() and parts == 1 else replace(node, extent=const(mean))
             inside = {**counts, node.name: max(1, mean)}
-        out.append(with_lists(node, partial(_with_means, counts=inside, sizes=sizes, shapes=shapes)))
+        out.append(with_lists(node, partial(_with_means, counts=inside, sizes=sizes, launch=launch)))
     return tuple(out)
 
 
-def _parts(loop: For, shapes: Mapping[str, tuple[Affine, ...]], sizes: Mapping[str, int]) -> int:
-    """Into how many parts data divide the iterations of a loop: those between two elements, from end to end."""
+def _parts(loop: For, launch: Launch, sizes: Mapping[str, int]) -> int:
+    """Into how many parts data divide the iterations of a loop: those between two elements, from end to end; or those
+    whose rows have a tile, of as many tiles as there are."""
     match loop.ends:
         case Bounds(Bound(Load(first)), Bound(Load(end))) if first == end:
-            return max(1, prod(extent.evaluate(sizes) for extent in shapes[first]) - 1)
+            return max(1, prod(extent.evaluate(sizes) for extent in launch.buffers[first].shape) - 1)
+        case Bounds(Found(element, low), Found(_, high)) if (high - low).is_const:
+            total = dict(launch.kernel.rising)[element.buffer].evaluate(sizes)
+            return max(1, min(loop.extent.evaluate(sizes), total // ((high - low).const + 1)))
     return 1
 
 
