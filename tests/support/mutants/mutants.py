@@ -56,7 +56,8 @@ def base(position):
     """Stock schedule number `position` with small tiles."""
     name, schedule = cases()[position]
     tree = small(name, schedule)
-    sizes = rotate_sizes(tree, FEW[name]) if name in FEW else boundary_sizes(tree)
+    few = FEW.get(f"{name}.{schedule}", FEW.get(name))
+    sizes = rotate_sizes(tree, few) if few else boundary_sizes(tree)
     assert any(is_admitted(lower(tree), at) for at in sizes), f"no size for the vectors of {name}.{schedule}"
     return Base(f"{name}.{schedule}", tree, sizes)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.places import edited
+from tests.support.mutants.places import edited, nodes, put
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import Load
+from tilegen.ir.nodes import Load, Stmt
 from tilegen.ir.ragged import Found
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import For
@@ -57,11 +57,27 @@ def other_end(name, end):
     yield replace(end, value=rewrite(end.value, lambda v: replace(v, index=(const(0),)) if isinstance(v, Load) else v))
 
 
-FAULTS = {"early end": early_end, "late row": late_row, "other end": other_end}
+def empty_row(program):
+    """A row without terms is passed over: its result is stored in the loop, which does not run for it."""
+    found, outputs = [*nodes(program.body)], [b.name for b in program.buffers.values() if b.space == "global"]
+    stores = [(path, node) for path, node in found if isinstance(node, Stmt) and node.target.buffer in outputs]
+    for path, loop in found:
+        for other, store in stores if isinstance(loop, For) and loop.ends else ():
+            without = put(program.body, other, ())
+            yield replace(program, body=put(without, path, (replace(loop, body=(*loop.body, store)),)))
+
+
+FAULTS = {"early end": early_end, "late row": late_row, "other end": other_end, "empty row": empty_row}
 TEXT_FAULTS = {
     "early end": [
         (r"(for \(\w+ (\w+) = \(?start\[.*?); \2 <", r"\1 + 1; \2 <"),
         (r"< (.*start\[.*)(; \+\+)", r"< \1 - 1\2"),
     ],
     "late row": [(r"start\[", "start[1 + ")],
+    "empty row": [
+        (
+            r"(?s)(= \(?)(start\[[^]]*\])(.*?< \(?)(start\[[^]]*\])(.*?)(\w+\[[^\n]*\] = \w+_reg)",
+            r"\1\2\3\4\5if (\2 < \4) \6",
+        )
+    ],
 }

@@ -54,7 +54,7 @@ FITTING = {
     r"matching_dot\..*": {"TM": 32, "TN": 64},
     r"nbody\.(coarsened|split)": {"T": 4, "C": 2, "TJ": 4, "U": 2, "PART": 8},
     r"scan\..*": {"R": 2, "WARPS": 2, "PART": 256, "T": 4},
-    r"sparse\.fragments": {"WF": 8, "WARPS": 2},
+    r"sparse\.fragments": {"WF": 16, "WARPS": 2},
     r"topk\.tiles": {"N": 128, "K": 2, "S": 32, "TILES": 2, "U": 2},
     r"total\..*": {"PART": 4096},
     r"transpose\.vectors": {"TS": 32, "ROWS": 16},
@@ -78,6 +78,8 @@ FEW = {
     "recurrence": ((1, 1), (3, 259), (2, 260)),
     "scan": ((1, 1), (3, 259), (2, 260)),
     "softmax": ((1,), (3,)),
+    "sparse.fragments": ((3, 2), (4, 2, 3, 17)),
+    "sparse.panels": ((3, 2), (2, 1, 2, 4)),
     "topk": ((1,), (3,)),
 }
 
