@@ -80,6 +80,7 @@ class Instructions(Values):
         if function is None:
             raise Mismatch(f"'{instruction.name}' is no function")
         check_function(function, instruction)
+        same(len(call[3]), len(function.parameters), "the arguments of an instruction")
         given = dict(zip((name for _, name in function.parameters), call[3], strict=True))
         for layout, access in zip(instruction.operands, node.operands, strict=True):
             text = given[layout.operand.name]
