@@ -67,7 +67,8 @@ def test_a_changed_text_does_not(old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("if (ti < 4)", "if (ti < 5)"),
+        ("is_consumer = ti < 4", "is_consumer = ti < 5"),
+        ("if (is_consumer)", "if (ti < 5)"),
         ("if (tid == 128)", "if (tid == 129)"),
         ("phase ^ 1)", "phase)"),
         ("filled[slot], phase)", "filled[slot], phase ^ 1)"),
