@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tests.support.generators.ragged import REST, ragged
+from tests.support.generators.ragged import REST, groups, ragged
 from tests.support.reader.overflow import extremes, overflow
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
@@ -39,6 +39,29 @@ def test_every_net_agrees(seed):
     assert faults(lower(tree), tree, sizes) is None
     if opencl.unavailable_reason() is None:
         run(text, what, seed)
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))])
+def test_every_net_agrees_on_groups(seed):
+    text = groups(random.Random(seed))
+    tree = tree_from(text)
+    for version in ({}, {"wide": True}, {"whole": True}):
+        launches = lower(tree, **version)
+        assert [v.name for v in launches[0].nodes if isinstance(v, For) and v.ends] == ["g"]
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for language in ("cuda", "opencl"):
+            assert difference(emit(launches, language), launches, language) is None
+    sizes = {"N": 6, "K": 5, "F": 3, "G": 3}
+    assert verdict(tree, sizes) is None
+    assert faults(lower(tree), tree, sizes) is None
+    if opencl.unavailable_reason() is None:
+        program, rng = tilegen.load(text).schedule("s").compile("cpu"), np.random.default_rng(seed)
+        dtype = np.int32 if "X: i32" in text else np.float32
+        for length, count in ((1, 1), (9, 20), (23, 5)):
+            x, w = (rng.integers(-4, 5, n).astype(dtype) for n in ((length, 7), (count, 7, 6)))
+            start = np.array([0, *np.sort(rng.integers(0, length + 1, count - 1)), length])
+            wanted = np.concatenate([x[a:b] @ w[g] for g, (a, b) in enumerate(zip(start, start[1:], strict=False))])
+            assert np.array_equal(program(x, w, start.astype(np.int64 if "start: i64" in text else np.int32)), wanted)
 
 
 def run(text, what, seed):

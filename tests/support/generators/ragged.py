@@ -66,3 +66,38 @@ def _steps(pick, columns):
     if kind != "lanes":
         yield from ["cache_register(x, at=c, vector=4)"] * pick([False, True])
         yield from ["unroll(v)"] * pick([False, True])
+
+
+GROUPS = """\
+kernel k(X: {dtype}[N, K], W: {dtype}[G, K, F], start: {index}[G + 1]) -> Y: {dtype}[N, F] where rising(start, N):
+    var P: {dtype}[G, N, F]
+    P[g, t, f] = sum[k](X[t, k] * W[g, k, f])
+    Y[t, f] = P[g, t, f] for t in start[g]..start[g + 1]
+
+schedule s for k():
+    order(P.t, P.f, P.g, k)
+    fuse(P.t, Y.t) -> t
+    fuse(P.f, Y.f) -> f
+    fuse(P.g, Y.g) -> g
+"""
+
+
+def groups(rng):
+    """A product by groups of rows, with a schedule: a thread runs the group of its row, or a block those of its rows."""
+    pick = rng.choice
+    text = GROUPS.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
+    return text + "".join(f"    {step}\n" for step in _steps_of_groups(pick))
+
+
+def _steps_of_groups(pick):
+    yield from (f"tile(f, {pick([2, 4])}) -> c, l", f"tile(t, {pick([2, 4])}) -> b, w", "tile(k, 4) -> ko, ki")
+    together = pick([True, True, False])
+    outer = "b, c, g, ko, w, l, ki" if together else "b, c, w, l, g, ko, ki"
+    yield from (f"order({outer})", "bind(b, block.x)", "bind(w, thread.y)", "bind(l, thread.x)")
+    yield from ["bind(c, block.x)"] * pick([False, True])
+    yield f"cache_register(Y, at={'c' if together else 'l'})"
+    yield "cache_register(P, at=g)"
+    if together:
+        yield from ["cache_shared(X, at=ko)"] * pick([False, True])
+        yield "cache_shared(W, at=ko)"
+        yield from [f"pipeline(ko, {pick([2, 3])})"] * pick([False, True])
