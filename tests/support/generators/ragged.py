@@ -83,7 +83,7 @@ schedule s for k():
 
 
 def groups(rng):
-    """A product by groups of rows, with a schedule: a thread runs the group of its row, or a block those of its rows."""
+    """A product by groups of rows, with a schedule: a thread runs the group of its row, a block those of its rows."""
     pick = rng.choice
     text = GROUPS.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
     return text + "".join(f"    {step}\n" for step in _steps_of_groups(pick))
