@@ -196,7 +196,7 @@ cudaError_t launch_vector_add_whole([[maybe_unused]] const Sizes& size, const Ar
                                     cudaStream_t stream)
 {
     const void* arguments[] = {&given.A, &given.B, &given.C};
-    const Int blocks[3] = {product({(size.N + 3) / 4 / 256}), product({1}), product({1})};
+    const Int blocks[3] = {product({size.N / 4 / 256}), product({1}), product({1})};
     return launch(0, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
@@ -222,7 +222,7 @@ cudaError_t launch_vector_add_whole_64([[maybe_unused]] const Sizes& size, const
                                        cudaStream_t stream)
 {
     const void* arguments[] = {&given.A, &given.B, &given.C};
-    const Int blocks[3] = {product({(size.N + 3) / 4 / 256}), product({1}), product({1})};
+    const Int blocks[3] = {product({size.N / 4 / 256}), product({1}), product({1})};
     return launch(3, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
