@@ -64,7 +64,8 @@ class TextVersions:
         """What was asked of a version; asked once, and of versions with the same launches once, too."""
         if version not in self._proofs:
             tree, launches = self._tree_of(version), self.launches(version)
-            known = next((proof for each, proof in self._proofs.items() if self.launches(each) == launches), None)
+            asked = tuple(self._proofs.items())  # other threads ask, too
+            known = next((proof for each, proof in asked if self.launches(each) == launches), None)
             self._proofs[version] = known or prove(tree.kernel, launches, tree.reassociated)
         return self._proofs[version]
 
