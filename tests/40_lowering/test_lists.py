@@ -215,3 +215,11 @@ def test_a_test_makes_its_reads_at_once():
     assert "X[i] > 0.0f & Y[i] > X[i] && X[i] < 9.0f && expf(Z[i]) > 1.0f" in printed
     assert difference(printed, launches, "cuda") is None
     assert difference(printed.replace("0.0f & Y", "0.0f | Y"), launches, "cuda") is not None
+
+
+def test_what_a_test_of_indices_guards_is_read_behind_it():
+    condition = "(i > 0 and X[i - 1] > 0) or (i < N - 1 and X[i + 1] > 0)"
+    text = f"kernel k(X: f32[N]) -> y: i32[N]:\n    y[i] = 1 if {condition} else 0\n"
+    printed = emit(lower(tilegen.load(text).kernel().schedule().tree), "cuda")
+    assert "i > 0 && X[i - 1] > 0.0f" in printed
+    assert "i < N - 1 && X[i + 1] > 0.0f" in printed

@@ -370,11 +370,13 @@ class Writer:
 
     def _reads_at_once(self, op: Op) -> bool:
         """True where the right side reads memory that the left one does not, and costs little else: a branch on the
-        left one would keep those reads back until that is known."""
+        left one would keep those reads back until that is known. Not where the left one compares indices, which may
+        say that what the right one reads exists."""
         left, right = op.args
+        guards = any(isinstance(n, Op) and n.name in _COMPARISONS and not any(loads(n)) for n in walk(left))
         slow = any(isinstance(n, Gather | Cast) or isinstance(n, Op) and n.name not in _QUICK for n in walk(right))
         more = set(loads(right)) - set(loads(left))
-        return not slow and any(self.buffers[load.buffer].space in ("global", "shared") for load in more)
+        return not guards and not slow and any(self.buffers[load.buffer].space in ("global", "shared") for load in more)
 
     def _comparison_operand(self, expr: Expr, parent: int) -> str:
         """An operand of a comparison: indices are compared as the loops have them."""
