@@ -12,6 +12,13 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
 // cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
 // strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
@@ -223,6 +230,7 @@ hgemm_f32(float* __restrict__ C,
             multiply(fk % 2);
         }
 
+        fence_async();
         __syncthreads();  // before the next ko overwrites As and Bs
 
         if (ko * TK + 64 < K) {

@@ -1,6 +1,7 @@
 // needs sm_90 or later: bulk copies
 
-// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -194,6 +195,7 @@ gemm(const __grid_constant__ TensorMap A_map,
                     }
                 }
 
+                fence_async();
                 release(&emptied[slot]);  // A.shared and B.shared have been read
 
                 next_slot<2>(slot, phase);

@@ -1,5 +1,12 @@
 // needs sm_90 or later: bulk copies
 
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
 // cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
 // strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
@@ -120,6 +127,7 @@ gemm(float* __restrict__ C,
             }
         }
 
+        fence_async();
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 

@@ -3,7 +3,8 @@
 
 #include <cuda_fp16.h>
 
-// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

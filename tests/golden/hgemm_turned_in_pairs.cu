@@ -1,6 +1,13 @@
 // needs sm_90a, and no other: wgmma_m64n256k8_registers_tf32_rz
 // needs sm_90 or later: bulk copies
 
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
+__device__ __forceinline__ void fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A number that is the same in all lanes of a warp, so that the compiler knows it, too.
 __device__ __forceinline__ int uniform(int number)
 {
@@ -289,6 +296,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                 hold<128>(&Cf[0]);
                 hold<16>(&Bf[0][0]);
 
+                fence_async();
                 release(&emptied[slot]);  // As and Bs have been read
 
                 next_slot<STAGES>(slot, phase);

@@ -7,7 +7,8 @@
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 
-// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -273,7 +273,7 @@ def _waiting(
     if not alone:
         launch = replace(tree, body=(plain,), buffers=(*tree.buffers, WAITING))
         crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
-    slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored)
+    slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
     check_stored(bulk, tree, slots.values())
     add_store_waits(bulk, plain, block, crossing, slots, is_implied)
     pipes = bulk.others(pipes)

@@ -22,7 +22,7 @@ from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.roles import Ring
-from tilegen.proof.said import says
+from tilegen.proof.said import is_load, says
 
 Path = tuple[int, ...]
 Slot = tuple[Path, int]  # the way to a body, and the child that the place is before
@@ -89,11 +89,14 @@ def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None
 
 def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
     """Refused where what threads have written is read by descriptor or by a bulk store, and no barrier between has a
-    fence; or where a barrier has a fence for nothing."""
+    fence; or where a barrier has a fence for nothing. That one stands before bulk copies to what threads have loaded
+    from is asked of events (`happens_before`)."""
     program, stops = walls.program, walls.stops
     fenced = frozenset(slot for slot, stop in stops.items() if stop.fence)
     used: set[Slot] = set()
     for one, two, a, b, way, between in walls.meetings:
+        if b.writes and says(two.leaf.stmt, "start", FILLED) and is_load(one):
+            used |= between & fenced
         if not a.writes or b.writes or b.buffer not in described:
             continue
         crossing = Crossing(program, one, two, a, b, way)

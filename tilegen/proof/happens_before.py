@@ -11,8 +11,9 @@ if for each array
 - progress: all arrivals for n stand before a wait for n in the one program;
 - parity: whoever waits for n knows that n - S has happened, and comes by before anybody arrives for n + S;
 - reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
-- overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, and whoever copies to the
-  slot for n + S has waited for that; without roles barriers of the block see to it (`barriers`);
+- overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, with a fence before if it has
+  loaded from it, and whoever copies to the slot for n + S has waited for that; without roles barriers of the block see
+  to it (`barriers`);
 - writes: of two copies to one place the first is for a lower number at the same barrier; nothing else writes there;
 - ends: somebody waits for whatever copies arrive at;
 - turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
@@ -46,12 +47,12 @@ from tilegen.ir.affine import affine, const, var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
 from tilegen.judge.cross_thread import ways_later
-from tilegen.lowering.launch.timelines import FILLED
+from tilegen.lowering.launch.timelines import BLOCK, FILLED
 from tilegen.poly.instances import Placed, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.barriers import CertainBarriers, Meeting
+from tilegen.proof.barriers import CertainBarriers, Meeting, Slot
 from tilegen.proof.knowledge import Knowledge, everybody_of
 from tilegen.proof.moments import (
     Moment,
@@ -66,7 +67,7 @@ from tilegen.proof.moments import (
 )
 from tilegen.proof.numbers import Event, is_turn
 from tilegen.proof.roles import Ring
-from tilegen.proof.said import says
+from tilegen.proof.said import is_load, leaves_that, says
 
 
 def check_events(walls: CertainBarriers) -> None:
@@ -102,6 +103,9 @@ def check_events(walls: CertainBarriers) -> None:
         ring = walls.rings.get(read.places[0])
         if ring and read not in protocol.copies and not ring.buffers.isdisjoint(read.leaf.buffers):
             protocol.check_released(read, ring)
+        elif is_load(read):
+            for copy in protocol.copies:
+                protocol.check_refilled(read, copy)
     for wait in protocol.waits:
         protocol.check_needed(wait)
 
@@ -350,6 +354,44 @@ class _Protocol(Knowledge):
         sentence = f"'{name}' is used, and whoever does so does not say that it can be filled again"
         wanted = here.rows + anybody + fillers
         refuse_uncovered(self.program, sentence, here, wanted, pieces, (*axes, *who.values()))
+        if is_load(read):
+            self.check_fenced(read, releases)
+
+    def check_fenced(self, read: Placed, releases: Sequence[Placed]) -> None:
+        """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
+        fences = leaves_that(self.program, "fence", BLOCK)
+        for release in releases:
+            told, here = Moment(release), Moment(read, "'")
+            for way in ways_ahead(here, told):
+                wanted = told.rows + here.rows + way + rows_of_same_thread(here, told)
+                pieces = (
+                    fence.rows + before + behind + rows_of_same_thread(here, fence) + rows_of_same_thread(fence, told)
+                    for fence in (Moment(each, "''") for each in fences)
+                    for before in ways_ahead(here, fence)
+                    for behind in ways_ahead(fence, told)
+                )
+                sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
+                refuse_uncovered(self.program, sentence, told, wanted, pieces, here.loops)
+
+    def check_refilled(self, read: Placed, copy: Placed) -> None:
+        """Without roles a barrier with a fence stands between what a thread loads and a copy to that place."""
+        (write,) = [u for u in copy.leaf.uses if u.writes]
+        uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
+        if not uses or read.places[0] != copy.places[0]:
+            return
+        here, before = Moment(copy), Moment(read, "'")
+        sentence = (
+            f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
+        )
+        for (loop, way), use in product(carried_ways_ahead(before, here), uses.values()):
+            if any(self._is_fenced(slot) for slot in self.walls.barriers_between(read, copy, loop)):
+                continue
+            only = rows_of_neighbours(self.walls, before, here, loop, self._is_fenced)
+            both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
+            refuse_possible(self.program, sentence, here, both)
+
+    def _is_fenced(self, slot: Slot) -> bool:
+        return self.walls.stops[slot].fence
 
     def check_memory(self, waits: Sequence[Placed]) -> None:
         """Nothing is read before it has arrived, or overwritten before it has been read."""

@@ -33,8 +33,9 @@ from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
 from tilegen.proof.said import Does, Said, started
 
-# What is said of products is said of this.
+# What is said of products is said of this; of what a thread itself has loaded and stored, of that.
 PRODUCTS = Buffer("products", "i64", (), "barrier", ())
+ACCESSES = Buffer("accesses", "i64", (), "barrier", ())
 
 
 def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
@@ -68,7 +69,8 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
 
 
 def _of_register(name: str, does: Does, line: Timeline, left: int = 0) -> Said:
-    return Said(name, Access(PRODUCTS.name, ()), Const(0, "i64"), does=does, line=line, left=left)
+    of = PRODUCTS if line.in_registers else ACCESSES
+    return Said(name, Access(of.name, ()), Const(0, "i64"), does=does, line=line, left=left)
 
 
 def _check_together(node: For | If, deciding: frozenset[str], lanes: set[str]) -> None:

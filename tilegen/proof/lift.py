@@ -32,7 +32,7 @@ from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, is_bulk_cop
 from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.extras import Extras
-from tilegen.proof.instructions import PRODUCTS, expand_instructions
+from tilegen.proof.instructions import ACCESSES, PRODUCTS, expand_instructions
 from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra, Question, questions
 from tilegen.proof.roles import Ring, join_roles
@@ -103,6 +103,8 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         result.buffers |= {SEEN_STORES.name: SEEN_STORES} if stores else {}
         asynchronous = any(isinstance(v, Fence | Await) and v.line.in_registers for v in launch.inside)
         result.buffers |= {PRODUCTS.name: PRODUCTS} if asynchronous else {}
+        fenced = any(isinstance(v, Fence) and not v.line.in_registers for v in launch.inside)
+        result.buffers |= {ACCESSES.name: ACCESSES} if fenced else {}
         if ring and ring.turn:
             turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
             result.buffers |= {turns.name: turns}

@@ -38,7 +38,7 @@ from tilegen.proof.barriers import (
 from tilegen.proof.bulk import SEEN_STORES, without_events
 from tilegen.proof.bulk_stores import check_stored, check_stores
 from tilegen.proof.happens_before import check_events, meetings_of_waits
-from tilegen.proof.instructions import PRODUCTS
+from tilegen.proof.instructions import ACCESSES, PRODUCTS
 from tilegen.proof.moments import RANK
 from tilegen.proof.products import check_products
 from tilegen.proof.ragged import check_shared
@@ -132,7 +132,7 @@ def questions(
     touched = CertainBarriers(printed, stops, rings) if copied else walls
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
-    arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS) for b in tree.buffers)
+    arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS, ACCESSES) for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops, rings))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
@@ -144,7 +144,7 @@ def questions(
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else (), ()),
         ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
-        ("fences", (), (lambda: check_fenced(walls, described),) if described else ()),
+        ("fences", (), (lambda: check_fenced(walls, described),) if described or arrives else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
         ("products", (), (lambda: check_products(events()),) if PRODUCTS in tree.buffers else ()),
         (

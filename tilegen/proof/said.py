@@ -32,6 +32,11 @@ def is_event(node: object) -> bool:
     return isinstance(node, Said) and node.does != "start"
 
 
+def is_load(placed: Placed) -> bool:
+    """True for a statement whose thread reads memory itself: no copy or product that only starts here."""
+    return not isinstance(placed.leaf.stmt, Said)
+
+
 def started(stmt: Stmt, line: Timeline) -> Said:
     """The statement, as work that is started on a timeline."""
     return Said(**{f.name: getattr(stmt, f.name) for f in fields(Stmt)}, line=line)

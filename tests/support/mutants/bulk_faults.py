@@ -21,6 +21,11 @@ def wait_dropped(launch):
     return each(launch, is_wait, lambda n: [()])
 
 
+def loads_unfenced(launch):
+    """Nothing holds the next copies until those who have loaded have what they asked for."""
+    return each(launch, Barrier, lambda n: [(replace(n, fence=False),)] if n.fence else [])
+
+
 def wait_phase(launch):
     """Of the phase before or behind; the parity is the same wrong one."""
     return each(launch, is_wait, lambda n: [(replace(n, number=n.number + by),) for by in (1, -1)])

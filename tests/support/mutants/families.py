@@ -146,7 +146,11 @@ FAMILIES = {
         ),
         {"ring, narrow": {"M": 13, "N": 20, "K": 44}},
         beyond={"wait_names_others": NO_WORDS, "wait_of_the_other_kind": NO_WORDS},
-        mild={"slot_shifted": "the other one of two slots is released later", "other_producer": IDLE},
+        mild={
+            "slot_shifted": "the other one of two slots is released later",
+            "other_producer": IDLE,
+            "release_early": "who releases before the fence comes to it before anybody copies",
+        },
     ),
     "places in rings": Family(
         _kinds(place_faults),

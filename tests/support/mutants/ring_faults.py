@@ -12,7 +12,7 @@ from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Barrier, StartBarriers
+from tilegen.lowering.launch.timelines import BLOCK, EMPTIED, FILLED, Barrier, Fence, StartBarriers
 
 
 def _is_of_roles(node):
@@ -37,6 +37,12 @@ def loops_changed(launch, change):
 
 def wait_dropped(launch):
     return each(launch, is_wait, lambda n: [()])
+
+
+@of(Fence, lambda n: n.line == BLOCK)
+def loads_unfenced(node, launch):
+    """Nothing holds the copies to a slot until those who have loaded from it have what they asked for."""
+    yield ()
 
 
 def phase_shifted(launch):

@@ -72,6 +72,8 @@ class BulkTexts(Values, DealtTiles):
                 self._same_call(texts, "wait_for_cluster", [])
             case "copies", Arrive():
                 self._same_call(texts, "end_copies", [])
+            case "block", Fence():
+                self._same_call(texts, "fence_async", [])
             case "wgmma", Fence(buffers=held) if held:
                 self.hold(held, texts)
             case "wgmma", Fence():

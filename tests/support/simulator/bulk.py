@@ -150,11 +150,13 @@ class BulkThread:
 
     def _bring(self, shared, key, value, barrier):
         """Writes an element that nobody has touched since the last barrier of the block but who starts the copy, or
-        who has told him of that."""
+        who has told him of that, and for which all who have loaded it have a fence."""
         touches = {(shared.rank, key, touch) for touch in shared.epoch.get(key, ()) if touch[0] != self.thread}
         if touches - self.known:
             raise Wrong("race")
         self._check_seen(shared, key)
+        if shared.loading.get(key):
+            raise Wrong("fence")
         shared[key] = value
         shared.brought[key] = barrier, shared.ended[barrier]
 

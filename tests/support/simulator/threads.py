@@ -106,12 +106,13 @@ class _Launch:
 class _Shared(BulkMemory):
     """The shared memory of a block; `flying` are the elements that asynchronous copies are on their way to.
 
-    `unfenced` has who has written each element, up to his fence; `products` who has started them.
+    `unfenced` has who has written each element, up to his fence, `loading` who has loaded it; `products` who has
+    started them.
     """
 
     def __init__(self):
         super().__init__()
-        self.flying, self.unfenced, self.products, self.turns = {}, {}, {}, {}
+        self.flying, self.unfenced, self.loading, self.products, self.turns = {}, {}, {}, {}, {}
         self.stores = StoreMemory()
 
 
@@ -188,6 +189,8 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                     self.begin()
             case "wgmma", Await():
                 yield from self.complete(node, path)
+            case "block", Fence():
+                self.fence()
             case "cluster", Await():
                 yield "cluster", path
             case "turns", _:
@@ -333,6 +336,8 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
             if key[0] not in self.home.inputs:
                 raise Wrong("uninitialised")
             memory[key] = self.home.terms.of("input", *key)
+        if space == "shared":
+            self.shared.loading.setdefault(key, set()).add(self.number)
         return memory[key]
 
     def _register(self, name, place):

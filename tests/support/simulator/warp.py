@@ -146,6 +146,7 @@ class Lane:
             if does.stores:
                 self.shared[key] = value
             elif key in self.shared:
+                self.shared.loading.setdefault(key, set()).add(self.number)
                 self._put(registers, element, self.shared[key])
             else:
                 raise Wrong("uninitialised")

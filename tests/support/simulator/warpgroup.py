@@ -187,9 +187,11 @@ class WarpgroupLane:
         return {i: [elements[i, k] for k in range(does.shape[2])] for i, _ in elements}
 
     def fence(self):
-        """What this thread has written to shared memory is there for products."""
+        """What this thread has written to shared memory is there for products, what it has loaded has come."""
         for key in [key for key, who in self.shared.unfenced.items() if who == self.number]:
             del self.shared.unfenced[key]
+        for key in [key for key, who in self.shared.loading.items() if self.number in who]:
+            self.shared.loading[key].discard(self.number)
 
     def finish_products(self):
         if any(self.products) or self.busy or self.factors:

@@ -305,7 +305,7 @@ def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
     value = _hardware(kind, writer.dialect)
     if launch.left_out and kind in THREAD_KINDS:
         value = _digit_of_thread(launch, THREAD_KINDS.index(kind))
-    if kind in THREAD_KINDS[1:] and any(isinstance(node, Fence) for node in launch.nodes):
+    if kind in THREAD_KINDS[1:] and any(isinstance(node, Fence) and node.line.in_registers for node in launch.nodes):
         value = f"uniform({value})"  # else the compiler takes a branch for one that lanes may part at
     if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
         return value

@@ -378,5 +378,7 @@ def _needs_empty_line(before: Spmd, node: Spmd, lines: list[str]) -> bool:
     """An empty line around loops, tests and barriers; none between plain lines."""
     if _is_plain(before) and _is_plain(node):
         return lines[0].startswith("//")
+    if isinstance(before, Fence) and isinstance(node, Arrive):
+        return False
     filled = isinstance(node, For) and node.kind in _UNROLLED and isinstance(before, Declare) and before.start is None
     return not filled and not (isinstance(before, Flag | Declare | Let) and isinstance(node, If))

@@ -1,6 +1,7 @@
 // Products of warpgroups, which run on while their lanes do. From describe_128 helpers.py makes those of other rows.
 
-// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory.
+// A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
+// overwrite nothing that it is still loading.
 __device__ __forceinline__ void fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -37,7 +37,7 @@ MEANING = {
     "stores": "bulk stores read what is complete, once, and before it is overwritten or gone; no wait is in vain",
     "arrivals": "bulk copies have arrived where they are read, each wait gets its arrival, none is in vain",
     "products": "products that run on have ended where registers are used, or what they read may be overwritten",
-    "fences": "what threads write is fenced where instructions read it by descriptor",
+    "fences": "what threads write is fenced where it is read by descriptor, what they load where it is filled again",
     "vectors": "every vector access is whole and aligned",
     "integers": "no index leaves its type",
     "limits": "threads and shared memory are within what a GPU has",

@@ -4,7 +4,7 @@
     Arrive(line, at, n)         the thread has done its part of event n
     Await(line, at, n)          the thread goes on when event n has happened
     Barrier(line, at)           the thread arrives, and goes on when all others have
-    Fence(line)                 what is written so far, to memory or registers, is there for what is started next
+    Fence(line)                 accesses so far, to memory or registers, are over for what is started next
     Box(line, ..)               work to start: a bulk copy, or a bulk store
     LookBack(line, ..)          the block waits for those of smaller numbers, and has what they hand on
 
@@ -190,7 +190,7 @@ class Barrier(Event):
     claims: tuple[Claim, ...] = ()
     of_global: bool = False  # it orders accesses to global memory, too
     wait: int | None = None  # first wait until no more than these groups of asynchronous copies are on their way
-    fence: bool = False  # what threads have written is there for instructions that read by descriptor, too
+    fence: bool = False  # accesses of threads before it are over for bulk copies and what reads by descriptor, too
 
     @property
     def reason(self) -> str:

@@ -99,8 +99,16 @@ def align_described(tree: Tree) -> Tree:
     return replace(tree, buffers=tuple(buffers))
 
 
-def with_fences(slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str]) -> dict[Slot, Barrier]:
+def with_fences(
+    slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str], filled: frozenset[str]
+) -> dict[Slot, Barrier]:
     """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
-    those that bulk stores read."""
-    described = described_buffers(node) | stored
-    return {key: replace(b, fence=not described.isdisjoint(b.buffers)) for key, b in slots.items()}
+    those that bulk stores read; or behind which one that threads have loaded from is `filled` again in bulk."""
+    described = described_buffers(node)
+    loaded, read = filled - described, described | stored
+
+    def needs(barrier: Barrier) -> bool:
+        again = any(claim.kind == "WAR" and claim.buffer in loaded for claim in barrier.claims)
+        return again or not read.isdisjoint(barrier.buffers)
+
+    return {key: replace(barrier, fence=needs(barrier)) for key, barrier in slots.items()}

@@ -8,6 +8,9 @@
 There is a barrier for each stage. Its phases are numbered from 0: what fills it for the n-th time completes phase n.
 The wait stands before the first use in an iteration, and makes sure of all threads by itself: no thread waits for the
 others before it reads. That they have all read before it is filled again, a barrier of the block makes sure.
+
+Copies do not wait for loads that are under way: whoever reads a slot otherwise than by descriptor has a fence before it
+says that the slot can be filled again. (PTX ISA, "async proxy": a fence stands between accesses by threads and by it.)
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.launch.grid import Cluster
 from tilegen.lowering.launch.program import For, If, Spmd, Start, with_body
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, Box, is_await
+from tilegen.lowering.launch.timelines import BLOCK, EMPTIED, FILLED, Arrive, Await, Box, Fence, is_await
+from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
 from tilegen.lowering.sync.conflicts import Path, Slot
@@ -84,7 +88,7 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
             found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
     ring = next((run for run in runs if run.around[-1].specialized), None)
     if ring:
-        _add_producer(found, ring, block, taken)
+        _add_producer(found, ring, block, taken, not described_buffers(node).issuperset(ring.buffers))
     return found
 
 
@@ -98,8 +102,9 @@ def _cluster_of(runs: list[_Run]) -> Cluster | None:
     return None
 
 
-def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -> None:
-    """Lets a thread behind the consumers start the copies, when what lay there has been read."""
+def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str], loaded: bool) -> None:
+    """Lets a thread behind the consumers start the copies, when what lay there has been read; some of it is `loaded`,
+    and not read by descriptor alone."""
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
     stages, tile = loop.stages, var(loop.name)
@@ -113,10 +118,9 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str]) -
     for slot, waits in found.waits.items():
         if slot[0] == run.path:
             found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
-    release = If(
-        (block.consumers,), (Arrive(EMPTIED, emptied, tile // stages, names, blocks=cluster.mask if cluster else 0),)
-    )
-    found.waits[run.path, len(loop.body)] = [release]
+    release = Arrive(EMPTIED, emptied, tile // stages, names, blocks=cluster.mask if cluster else 0)
+    behind = (Fence(BLOCK), release) if loaded else (release,)
+    found.waits[run.path, len(loop.body)] = [If((block.consumers,), behind)]
 
 
 def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
