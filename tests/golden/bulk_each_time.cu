@@ -92,6 +92,9 @@ gemm(float* __restrict__ C,
 
     // tile(k, 8) -> ko, ki
     for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+        if (tid == 0)
+            fence_async();
+
         if (tid == 0) {
             expect_bytes(&filled[0], 1536);
             // bulk(A.shared)

@@ -160,7 +160,10 @@ hgemm_f32(float* __restrict__ C,
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     #pragma unroll
-    for (int fill = 0; fill < 2; ++fill)
+    for (int fill = 0; fill < 2; ++fill) {
+        if (fill * 64 < K && tid == 0)
+            fence_async();
+
         if (fill * 64 < K && tid == 0) {
             expect_bytes(&filled[fill], 32768);
             // bulk(As)
@@ -172,6 +175,7 @@ hgemm_f32(float* __restrict__ C,
                 copy_box_2d(Bs[fill][p], B_map, &filled[fill], bj * TN + p * 64, fill * 64);
             }
         }
+    }
 
     wait_barrier(&filled[0], 0);  // As and Bs have arrived
 
@@ -210,6 +214,9 @@ hgemm_f32(float* __restrict__ C,
     };
 
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        if (ko * TK + 128 < K && tid == 0)
+            fence_async();
+
         if (ko * TK + 128 < K && tid == 0) {
             expect_bytes(&filled[(ko + 2) % STAGES], 32768);
             copy_box_2d(As[(ko + 2) % STAGES], A_map, &filled[(ko + 2) % STAGES], ko * TK + 128, bi * TM);

@@ -89,6 +89,9 @@ gemm(float* __restrict__ C,
 
     // cache_register(C, at=bj)
     float C_reg[4] = {};
+    if (tid == 0)
+        fence_async();
+
     if (tid == 0) {
         expect_bytes(&filled[0], 1536);
         // bulk(A.shared)
@@ -101,6 +104,9 @@ gemm(float* __restrict__ C,
     // tile(k, 8) -> ko, ki
     // pipeline(ko, 2)
     for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+        if (ko * 8 + 8 < K && tid == 0)
+            fence_async();
+
         if (ko * 8 + 8 < K && tid == 0) {
             expect_bytes(&filled[(ko + 1) % 2], 1536);
             copy_box_2d(A_shared[(ko + 1) % 2], A_map, &filled[(ko + 1) % 2], ko * 8 + 8, bi * 16);

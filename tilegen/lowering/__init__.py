@@ -37,7 +37,7 @@ from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.outline.thread_places import name_thread_places
 from tilegen.lowering.sync.barriers import barriers
 from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
-from tilegen.lowering.sync.bulk import bulk_copies, join_waits
+from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
 from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
@@ -274,6 +274,7 @@ def _waiting(
         launch = replace(tree, body=(plain,), buffers=(*tree.buffers, WAITING))
         crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
     slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
+    fence_starts(bulk, dealt)
     check_stored(bulk, tree, slots.values())
     add_store_waits(bulk, plain, block, crossing, slots, is_implied)
     pipes = bulk.others(pipes)

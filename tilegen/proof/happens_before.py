@@ -359,22 +359,16 @@ class _Protocol(Knowledge):
 
     def check_fenced(self, read: Placed, releases: Sequence[Placed]) -> None:
         """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
-        fences = leaves_that(self.program, "fence", BLOCK)
         for release in releases:
             told, here = Moment(release), Moment(read, "'")
             for way in ways_ahead(here, told):
                 wanted = told.rows + here.rows + way + rows_of_same_thread(here, told)
-                pieces = (
-                    fence.rows + before + behind + rows_of_same_thread(here, fence) + rows_of_same_thread(fence, told)
-                    for fence in (Moment(each, "''") for each in fences)
-                    for before in ways_ahead(here, fence)
-                    for behind in ways_ahead(fence, told)
-                )
+                pieces = self._own_fences(here, told)
                 sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
                 refuse_uncovered(self.program, sentence, told, wanted, pieces, here.loops)
 
     def check_refilled(self, read: Placed, copy: Placed) -> None:
-        """Without roles a barrier with a fence stands between what a thread loads and a copy to that place."""
+        """Without roles a fence, its own or a barrier's, stands between a thread's loads and a copy to that place."""
         (write,) = [u for u in copy.leaf.uses if u.writes]
         uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
         if not uses or read.places[0] != copy.places[0]:
@@ -388,7 +382,15 @@ class _Protocol(Knowledge):
                 continue
             only = rows_of_neighbours(self.walls, before, here, loop, self._is_fenced)
             both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
-            refuse_possible(self.program, sentence, here, both)
+            refuse_uncovered(self.program, sentence, here, both, self._own_fences(before, here), before.loops)
+
+    def _own_fences(self, one: Moment, two: Moment) -> Iterator[Rows]:
+        """Fences of the thread of both between the two."""
+        for each in leaves_that(self.program, "fence", BLOCK):
+            fence = Moment(each, "''")
+            whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
+            for before, behind in product(ways_ahead(one, fence), ways_ahead(fence, two)):
+                yield fence.rows + before + behind + whose
 
     def _is_fenced(self, slot: Slot) -> bool:
         return self.walls.stops[slot].fence

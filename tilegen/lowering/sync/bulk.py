@@ -22,12 +22,12 @@ from math import prod
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.lanes import WARP
-from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Access, Buffer, Condition, Load, Loop, Node, Tree
+from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.ranges import begins
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.launch.grid import Cluster
-from tilegen.lowering.launch.program import For, If, Spmd, Start, with_body
+from tilegen.lowering.launch.program import For, If, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.timelines import BLOCK, EMPTIED, FILLED, Arrive, Await, Box, Fence, is_await
 from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
@@ -180,6 +180,9 @@ def _add_starts(
         start = Start(FILLED, at, _phase(run, tile, pipe, stages), count=total, body=tuple(body))
         first = Condition(var(block.tid), equal=True)
         found.starts[run.path, run.place] = If((*run.test, first), (start,))
+        repeats = any(loop.kind not in (*BLOCK_KINDS, *THREAD_KINDS) for loop in run.around)
+        if repeats and not run.around[-1].specialized:
+            found.again |= {*run.buffers}
 
 
 def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: Access) -> Spmd:
@@ -309,3 +312,13 @@ def _reads(node: Node, run: _Run) -> bool:
 
 def _no_form(run: _Run, message: str, way: str) -> LimitError:
     return LimitError(message, run.boxes[0].stmt.span, notes=(way, "without bulk(...) all threads copy it"))
+
+
+def fence_starts(bulk: Bulk, node: Node) -> None:
+    """Gives a fence to the thread that starts copies again to what it may have loaded itself: behind its own loads no
+    barrier has to stand."""
+    loaded = bulk.again - described_buffers(node)
+    for slot, start in bulk.starts.items():
+        filled = {each.place.buffer for each in nodes((start,)) if isinstance(each, Box)}
+        if isinstance(start, If) and not loaded.isdisjoint(filled):
+            bulk.starts[slot] = replace(start, body=(Fence(BLOCK), *start.body))

@@ -36,6 +36,7 @@ class Bulk:
         ahead: by place, what stands there before a barrier.
         waits: by place, what all threads wait for there, under a test.
         filled: the buffers that are filled so.
+        again: those of them that are filled more than once, without a producer.
         stored: the buffers that are stored so.
         stores: where each nest of stores stands, the end of what its block does, and what it reads.
         needs: what each nest needs of sizes and addresses, by the name of its outermost loop.
@@ -49,6 +50,7 @@ class Bulk:
     ahead: dict[Slot, list[Spmd]] = field(default_factory=dict)
     waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
+    again: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
     stores: list[tuple[Path, int, Slot, str]] = field(default_factory=list)
     needs: dict[str, Need] = field(default_factory=dict)
