@@ -104,7 +104,7 @@ def test_any_running_reduction_looks_back(equation, dtype):
         (
             "look_back(c)",
             "look_back(c)\n    cache_shared(x, at=c)\n    pipeline(c, 2)",
-            "copies run ahead of iterations",
+            "copies for one start in another",
         ),
     ],
 )

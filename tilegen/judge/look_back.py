@@ -33,7 +33,7 @@ def check_look_back(program: Projection) -> None:
         for loop in loops(launch):
             if loop.handed:
                 if loop.stages > 1 or any(each.across == loop.name for each in loops(launch)):
-                    message = f"copies run ahead of iterations of '{loop.name}', which are blocks that hand on a value"
+                    message = f"the iterations of '{loop.name}' hand on a value, and copies for one start in another"
                     raise NoForm(message, way=f"leave out pipeline({loop.name}, ...): other blocks run meanwhile")
                 _check_alone(program, launch, loop)
                 _check_update(program, number, loop)
