@@ -60,7 +60,6 @@ def test_it_tries_all_and_ends_with_what_to_set(cli) -> None:
     assert "seed 1" in shown.err
     records = read_records(Path("run.jsonl").read_text(), "run.jsonl")
     alone = [each for each in records if not each.notes["together"]]
-    assert [each.name for each in alone[:2]] == ["wide T=16 U=1", "racy T=8"]  # the written ones come first
     assert len({each.name for each in alone}) == len(alone) == 5
     assert all(each.samples and each.trials for each in alone if each.outcome == "measured")
     best = json.loads(Path("result.json").read_text())["best"]
