@@ -21,8 +21,8 @@ from tilegen.frontend.stock import (
     with_stock,
 )
 from tilegen.ir import nodes
-from tilegen.ir.instructions import Instruction
-from tilegen.ir.shown import counted
+from tilegen.ir.hardware.instructions import Instruction
+from tilegen.ir.printing.shown import counted
 from tilegen.ir.steps import Define, Family, Schedule, Setting
 from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.choice.tuned import TunedKernel

@@ -21,7 +21,7 @@ from tilegen.errors import (
     integers,
 )
 from tilegen.ir.nodes import Kernel, Loop, Node, Stmt, Tree
-from tilegen.ir.shown import counted
+from tilegen.ir.printing.shown import counted
 from tilegen.ir.steps import (
     WHAT_A_NAME_IS,
     Argument,

@@ -117,8 +117,9 @@ def test_rooms_do_not_import_each_other_in_circles() -> None:
 def test_modules_do_not_import_each_other_in_circles() -> None:
     known = set(map(dotted, FILES))
     above = {dotted(path): modules_of(path, known) - {dotted(path)} for path in FILES}
-    # Nodes hold each other: a loop an instruction, which has a kernel. They import each other for types alone.
-    assert {module.rpartition(".")[0] for module in in_circles(above)} <= {"tilegen.ir"}
+    # A node is printed by the printer, which imports it.
+    above["tilegen.ir.nodes"].remove("tilegen.ir.printing.show")
+    assert not in_circles(above)
 
 
 def dotted(path: Path) -> str:
@@ -126,8 +127,14 @@ def dotted(path: Path) -> str:
 
 
 def modules_of(path: Path, known: set[str]) -> set[str]:
-    """What the file imports of the known modules: of `from a import b` the module a.b, if there is one, else a."""
+    """What the file imports of the known modules: of `from a import b` the module a.b, if there is one, else a.
+
+    Nodes hold each other, a loop an instruction, which has a kernel: within `ir`, imports for types alone do not count.
+    """
     nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.ImportFrom) and n.module]
+    if part_of(path) == "ir":
+        of_types = {n for each in parsed(path).body if isinstance(each, ast.If) for n in ast.walk(each)}
+        nodes = [n for n in nodes if n not in of_types]
     pairs = [(n.module or "", f"{n.module}.{alias.name}") for n in nodes for alias in n.names]
     return {inner if inner in known else module for module, inner in pairs} & known
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.facts.ranges import follows, interval_of, least_value, simplify
 from tilegen.ir.nodes import Condition
-from tilegen.ir.ranges import follows, interval_of, least_value, simplify
 
 NAMES = ("i", "j", "k")
 EXTENTS = {"i": 3, "j": 4, "k": 16}

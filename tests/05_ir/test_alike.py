@@ -3,7 +3,7 @@
 import pytest
 
 import tilegen
-from tilegen.ir.alike import find_difference
+from tilegen.ir.comparison.alike import find_difference
 
 ONE = """\
 kernel one(A: f32[M, K], B: f32[K, N], by: f32) -> C: f32[M, N], D: f32[M]:

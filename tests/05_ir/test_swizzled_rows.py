@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 
 from tilegen.ir.affine import const
+from tilegen.ir.facts.row_digits import count_rows, row_number
 from tilegen.ir.nodes import Buffer
-from tilegen.ir.row_digits import count_rows, row_number
-from tilegen.ir.swizzle import BULK_SPANS, Swizzle, hardware_swizzle
+from tilegen.ir.parts.swizzle import BULK_SPANS, Swizzle, hardware_swizzle
 
 POWERS = (1, 2, 4, 8)
 

@@ -1,8 +1,8 @@
 """What a kernel says that it approximates: the kernels that its results are held against."""
 
 import tilegen
-from tilegen.ir.alike import find_difference
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.comparison.alike import find_difference
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.lab.checks.check import cases
 
 ROUNDED = """

@@ -7,7 +7,7 @@ import pytest
 
 from tilegen import load
 from tilegen.interpreter import reference, run
-from tilegen.ir.tolerance import Tolerance, tolerance_of
+from tilegen.ir.comparison.tolerance import Tolerance, tolerance_of
 
 TEXT = """
 kernel f(a: {0}[N], b: {0}[N]) -> y: {0}[N]:

@@ -8,7 +8,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import reference
-from tilegen.ir.running import running_of
+from tilegen.ir.reductions.running import running_of
 
 KERNELS = {
     "sum up to": "y[i, j] = sum[k <= j](x[i, k])",

@@ -10,9 +10,9 @@ from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
 from tilegen.interpreter.summation import sum_bound
-from tilegen.ir.instructions import Instruction, SharedMatrix, Summation
+from tilegen.ir.comparison.tolerance import PLAIN, Tolerance, tolerance_of
+from tilegen.ir.hardware.instructions import Instruction, SharedMatrix, Summation
 from tilegen.ir.nodes import DTYPE_BYTES, Tree
-from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 
 ROUNDING = {  # but for those of 8 columns, of which no tile here has so few
     name: each for name, each in instructions().items() if each.summations and not name.startswith("wgmma_m64n8k")

@@ -10,7 +10,7 @@ from tests.support.enumeration.runs import verdict
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.choices import condition_of
+from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.nodes import Condition, Const, Load, Op, Tensor
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import tree_of

@@ -7,7 +7,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.ir.written import tree_of
 from tilegen.judge import check_equations
 

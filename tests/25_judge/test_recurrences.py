@@ -13,7 +13,7 @@ from tilegen.errors import StepError, TilegenError
 from tilegen.interpreter import reference, run
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Load
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.ir.written import tree_of
 from tilegen.judge.recurrences import check_defined_before
 from tilegen.lowering import lower

@@ -11,9 +11,9 @@ from tilegen import load
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.ir.affine import const, var
-from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Condition
-from tilegen.ir.rounded import round_up_range
+from tilegen.ir.parts.derived import RoundedUp
+from tilegen.ir.reductions.rounded import round_up_range
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge

@@ -11,7 +11,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, Source
 from tilegen.frontend import build, parse
 from tilegen.ir.nodes import Load
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.ir.walk import rewrite, walk
 from tilegen.judge import judge
 from tilegen.lowering import lower

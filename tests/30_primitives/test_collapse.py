@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.written import tree_from
 from tilegen.ir.affine import var
+from tilegen.ir.facts.ranges import rejoin
 from tilegen.ir.nodes import Loop
-from tilegen.ir.ranges import rejoin
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.lowering import lower
 from tilegen.proof import prove

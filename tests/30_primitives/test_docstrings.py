@@ -8,7 +8,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.judge import check_equations
 from tilegen.primitives import registry
 from tilegen.schedule import apply

@@ -9,8 +9,8 @@ from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
 from tilegen.errors import TilegenError
 from tilegen.interpreter import reference, run
-from tilegen.ir.fragments import deal_fragments
-from tilegen.ir.show import show
+from tilegen.ir.hardware.fragments import deal_fragments
+from tilegen.ir.printing.show import show
 from tilegen.lowering import lower
 from tilegen.proof import prove
 

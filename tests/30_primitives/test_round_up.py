@@ -9,9 +9,9 @@ from tests.support.simulator.threads import faults, verdict
 from tilegen.api import load
 from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference, run
-from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const
-from tilegen.ir.rounded import round_up_range
+from tilegen.ir.parts.derived import RoundedUp
+from tilegen.ir.reductions.rounded import round_up_range
 from tilegen.ir.written import tree_of as whole_tree
 from tilegen.judge import check_derived
 from tilegen.lowering import lower

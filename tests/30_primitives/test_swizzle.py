@@ -5,7 +5,7 @@ import pytest
 from tests.support.reader.readback import difference
 from tests.support.stock import schedule_stock
 from tilegen.backends.text import emit
-from tilegen.ir.show import show_buffer
+from tilegen.ir.printing.show import show_buffer
 from tilegen.judge import judge
 from tilegen.lowering import lower
 from tilegen.primitives.swizzle import Swizzle

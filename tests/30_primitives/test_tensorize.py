@@ -8,8 +8,8 @@ from tests.support.simulator.threads import faults
 from tests.support.tensor_core_kernels import LOADED, PRODUCT, PRODUCT_F64, TENSORIZED, TILES, by_one_warp
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
-from tilegen.ir.fragments import deal_fragments
-from tilegen.ir.show import show, show_buffer, show_expr
+from tilegen.ir.hardware.fragments import deal_fragments
+from tilegen.ir.printing.show import show, show_buffer, show_expr
 from tilegen.ir.walk import loops, stmts
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import Perform

@@ -9,8 +9,8 @@ from tilegen import api
 from tilegen import schedule as scheduling
 from tilegen.cli import run
 from tilegen.errors import SourceError, TilegenError
-from tilegen.ir.form import find_names
-from tilegen.ir.show import show
+from tilegen.ir.comparison.form import find_names
+from tilegen.ir.printing.show import show
 
 MM = """kernel mm(X: f32[T, D], W: f32[D, F]) -> Y: f32[T, F]:
     Y[t, f] = sum[d](X[t, d] * W[d, f])

@@ -4,7 +4,7 @@ import pytest
 
 import tilegen
 from tilegen.errors import SourceError
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.ir.walk import loops
 
 MATRIX = "kernel twice(A: f32[M, N]) -> B: f32[M, N]:\n    B[i, j] = 2 * A[i, j]\n\n"

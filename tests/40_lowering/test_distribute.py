@@ -13,7 +13,7 @@ from tests.support.written import tree_from
 from tilegen.errors import LimitError
 from tilegen.interpreter import run
 from tilegen.ir.nodes import Kernel, Loop, Tree
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 

@@ -11,7 +11,7 @@ from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
-from tilegen.ir.ranked import ranked
+from tilegen.ir.reductions.ranked import ranked
 from tilegen.ir.walk import rewrite
 from tilegen.ir.written import tree_of
 from tilegen.judge import judge

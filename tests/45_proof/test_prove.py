@@ -9,7 +9,7 @@ from tests.support.stock import schedule_stock
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.launch.claims import Claim

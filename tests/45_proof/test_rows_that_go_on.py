@@ -7,8 +7,8 @@ import pytest
 from tilegen.api import load
 from tilegen.errors import IllegalStep
 from tilegen.ir.affine import const
+from tilegen.ir.facts.row_digits import Digit, digits_of_row
 from tilegen.ir.nodes import Access, Buffer
-from tilegen.ir.row_digits import Digit, digits_of_row
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import Perform

@@ -15,7 +15,7 @@ from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError
 from tilegen.interpreter.dtypes import to_values
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.lowering import lower
 
 SIZES = [

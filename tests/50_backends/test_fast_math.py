@@ -6,8 +6,8 @@ import tilegen
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
-from tilegen.ir.operations import APPROXIMATIONS
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.comparison.tolerance import tolerance_of
+from tilegen.ir.parts.operations import APPROXIMATIONS
 from tilegen.lab.checks.check import cases_by_tolerance, check
 from tilegen.lowering import lower
 

@@ -25,8 +25,8 @@ from tilegen.frontend import build, parse
 from tilegen.interpreter import NUMPY, reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import Affine
-from tilegen.ir.boxes import Box
-from tilegen.ir.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
+from tilegen.ir.hardware.boxes import Box
+from tilegen.ir.hardware.instructions import Fragment, Instruction, SharedMatrix, SharedRows, Summation
 
 STOCK = instructions()
 COPIES = {name: instruction for name, instruction in STOCK.items() if instruction.is_copy}

@@ -14,7 +14,7 @@ from tilegen.backends.text import emit
 from tilegen.backends.text.helpers import paragraphs
 from tilegen.backends.text.names import names_of
 from tilegen.errors import SourceError
-from tilegen.ir.reserved_words import fresh, means
+from tilegen.ir.printing.reserved_words import fresh, means
 from tilegen.lowering import lower
 
 NASTY = re.findall(

@@ -8,7 +8,7 @@ from tilegen.backends.compiler import nvrtc
 from tilegen.backends.text import emit
 from tilegen.backends.text.helpers import paragraphs
 from tilegen.errors import DeviceError
-from tilegen.ir.budgets import launched_registers
+from tilegen.ir.hardware.budgets import launched_registers
 from tilegen.lowering import lower
 
 pytestmark = pytest.mark.nvrtc

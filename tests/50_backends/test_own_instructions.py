@@ -13,7 +13,7 @@ from tilegen.backends.compiler.assembled import assemble
 from tilegen.backends.compiler.instructions import device_function
 from tilegen.cli import run
 from tilegen.errors import SourceError
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.lowering import lower
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {C}, {A}, {B}, {C};"

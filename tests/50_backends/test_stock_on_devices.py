@@ -18,8 +18,8 @@ from tilegen.backends.compiler.architectures import (
 from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import STATIC_SHARED_LIMIT, emit
 from tilegen.errors import DeviceError
-from tilegen.ir.instructions import arch_number
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.comparison.tolerance import tolerance_of
+from tilegen.ir.hardware.instructions import arch_number
 from tilegen.lab.checks.check import cases as trials
 from tilegen.lab.checks.check import check
 from tilegen.lab.checks.sizes import sizes_to_check

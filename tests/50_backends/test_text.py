@@ -23,7 +23,7 @@ from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lowering import lower
 from tilegen.schedule import apply, start
 

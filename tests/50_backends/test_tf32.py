@@ -13,8 +13,8 @@ from tilegen.backends.compiler import nvrtc
 from tilegen.backends.devices.devices import engine, program
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, StepError
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.ir.nodes import Const, Expr, Op
-from tilegen.ir.tolerance import tolerance_of
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
 from tilegen.lab.checks.check import cases, check

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.stock import schedule_stock
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lab.counts.addresses import patterns
 from tilegen.lab.counts.banks import Remedy, conflict, lane_map, remedies, turns
 from tilegen.lab.counts.sites import program_of

@@ -13,8 +13,8 @@ from tilegen.api import load, stock_names
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.calls.host import HostArrays
 from tilegen.backends.devices.devices import engine
-from tilegen.ir.beside import Beside, NotListed, check
 from tilegen.ir.nodes import Kernel
+from tilegen.ir.parts.beside import Beside, NotListed, check
 from tilegen.lab.checks.agreement import Agreement
 from tilegen.lab.checks.sizes import power_sizes
 from tilegen.lab.measure.beside import COPY, Library, Meaning

@@ -41,7 +41,7 @@ def test_a_point_that_rounding_prefers_is_not_much_farther_away(word):
 def test_matching_on_a_gpu(word, rung):
     """Sizes that the tiles divide and others; another index than the first of the least is one that sums explain."""
     from tilegen.backends.devices.devices import engine, program
-    from tilegen.ir.tolerance import tolerance_of
+    from tilegen.ir.comparison.tolerance import tolerance_of
 
     tree = tilegen.load("matching_products").kernel(f"matching_{word}").schedule(rung).tree
     sizes = [{"N": 1024, "M": 2048}, {"N": 1001, "M": 1999}]

@@ -12,7 +12,7 @@ from tilegen.backends.compiler import sass, toolkit
 from tilegen.backends.text import emit
 from tilegen.cli.commands.asm import mix_line
 from tilegen.cli.looks import explain_printing
-from tilegen.ir.instructions import ARCHITECTURES
+from tilegen.ir.hardware.instructions import ARCHITECTURES
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.tensor_cores import TENSOR_CORES, operations_of
 from tilegen.lab.counts.traffic import arithmetic, traffic

@@ -14,7 +14,7 @@ from tilegen.backends.calls.host import HostArrays
 from tilegen.backends.devices.devices import engine, program
 from tilegen.cli.looks import printing
 from tilegen.errors import WrongResult
-from tilegen.ir.tolerance import PLAIN
+from tilegen.ir.comparison.tolerance import PLAIN
 from tilegen.lab.checks.agreement import Agreement
 from tilegen.lab.measure import timing
 from tilegen.lab.measure.beside import Library

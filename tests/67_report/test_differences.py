@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.stock import schedule_stock
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.report.differences import DifferentLine, differences
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tilegen.ir.instructions import Instruction, Summation, arch_number
+from tilegen.ir.hardware.instructions import Instruction, Summation, arch_number
 
 # Bits of a significand with the one before the point, and the exponent of the least normal number.
 SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "tf32": 11, "e4m3": 4, "e5m2": 3}

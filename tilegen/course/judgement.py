@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilegen import api
 from tilegen.course.puzzles import Puzzle
 from tilegen.errors import LimitError, TilegenError, UsageError
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.lab.predict.explain import explain
 from tilegen.lab.predict.explanation import LaunchReport, StepReport
 from tilegen.lab.predict.machine import Machine, find_machine

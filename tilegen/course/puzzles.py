@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen import api
 from tilegen.ir import nodes
-from tilegen.ir.shown import size_words
+from tilegen.ir.printing.shown import size_words
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from tilegen.export.launches import every_launch
 from tilegen.export.trial_program import trial_program
 from tilegen.export.versions import Fact, Version, versions
 from tilegen.ir.nodes import Condition
-from tilegen.ir.reserved_words import fresh
-from tilegen.ir.shown import counted
+from tilegen.ir.printing.reserved_words import fresh
+from tilegen.ir.printing.shown import counted
 from tilegen.lab.choice.family import Candidate, Chooser, refusal, target_of
 from tilegen.proof import demand
 from tilegen.schedule import Derivation

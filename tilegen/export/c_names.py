@@ -13,7 +13,7 @@ from tilegen.errors import UsageError
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import SHORT_FLOATS, Condition, Scalar, Tensor, Tree
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.steps import WHAT_A_NAME_IS, is_name
 
 # Names that the exported files declare beside the arguments, and macros of C's and POSIX's headers, which whoever

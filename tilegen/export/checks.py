@@ -6,7 +6,7 @@ from tilegen.export.c_names import Interface, SizeWriter
 from tilegen.export.lines import fill
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
 
 WORKSPACE_ALIGNMENT = 256
 

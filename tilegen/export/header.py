@@ -7,7 +7,7 @@ from tilegen.backends.text.wrap import wrap_line
 from tilegen.export.c_names import Interface
 from tilegen.export.lines import wrap_code
 from tilegen.ir.nodes import SHORT_FLOATS, Tensor
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
 
 _TEXT = """\
 {title}

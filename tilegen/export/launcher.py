@@ -12,7 +12,7 @@ from tilegen.export.launches import every_launch, launch_functions
 from tilegen.export.lines import fill, wrap_code
 from tilegen.export.versions import Version
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
-from tilegen.ir.hardware import DEALT_LIMIT, GRID_LIMIT
+from tilegen.ir.hardware.limits import DEALT_LIMIT, GRID_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Condition
 from tilegen.lowering import Launch
 

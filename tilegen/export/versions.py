@@ -16,9 +16,9 @@ from tilegen.backends.compiler.architectures import instructions_of
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import negations
+from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.lowering import Launch
 from tilegen.lowering.integers.integers import elements, shapes
 from tilegen.lowering.sync.specialized import with_whole_rings

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.ir.affine import Affine
-from tilegen.ir.beside import LIBRARIES, OPTIONS, Beside, NotListed, check
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Scalar, Tensor
+from tilegen.ir.parts.beside import LIBRARIES, OPTIONS, Beside, NotListed, check
 
 
 def beside_of(

@@ -24,11 +24,11 @@ from tilegen.frontend.ragged import in_ranges, with_whole_rows
 from tilegen.frontend.targets import check_left
 from tilegen.frontend.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.choices import condition_of
+from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.in_place import old_of
-from tilegen.ir.initial import init_value
-from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import BYTE_FLOATS, INTEGERS, REDUCTIONS, Condition, Equation, Expr, Kernel, Op, Scalar, Tensor
+from tilegen.ir.parts.lists import LISTS
+from tilegen.ir.reductions.initial import init_value
 from tilegen.ir.walk import loads, walk
 
 MOST_DIMENSIONS = 32  # as arrays have

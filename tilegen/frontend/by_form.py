@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilegen.errors import Source, Span
-from tilegen.ir.form import Names
+from tilegen.ir.comparison.form import Names
 from tilegen.ir.nodes import LOOP_KINDS, Kernel
 from tilegen.ir.parameter_facts import Fact, Operation
 from tilegen.ir.steps import Argument, Arithmetic, Define, Items, Parameter, StepCall, Word, text_of_call

@@ -11,8 +11,8 @@ import numpy as np
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine
-from tilegen.ir.boxes import Box, Numbers, first_of_equals
-from tilegen.ir.instructions import ROW_BYTES, Fragment, Point, RowSlot, SharedRows, Slot
+from tilegen.ir.hardware.boxes import Box, Numbers, first_of_equals
+from tilegen.ir.hardware.instructions import ROW_BYTES, Fragment, Point, RowSlot, SharedRows, Slot
 from tilegen.ir.nodes import Equation, Kernel, Tensor
 from tilegen.ir.walk import loads
 

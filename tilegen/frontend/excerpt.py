@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tilegen.errors import Span
 from tilegen.frontend.syntax import FunctionDecl, KernelDecl, Module
 from tilegen.frontend.unparse import text_of_schedule
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.steps import Define, Schedule, StepCall
 
 # What begins a kernel, a schedule, ... or the comment above it: all else belongs to the item before.

@@ -23,7 +23,7 @@ from tilegen.frontend.by_form import Renaming, renaming
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
-from tilegen.ir.form import find_names
+from tilegen.ir.comparison.form import find_names
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.steps import Argument, Arithmetic, Define, Items, Parameter, Schedule, StepCall, Word

@@ -13,7 +13,7 @@ from tilegen.errors import Source, SourceError
 from tilegen.frontend.expressions import name
 from tilegen.frontend.place import Branch, Place, branch, branches, rule
 from tilegen.frontend.syntax import Name
-from tilegen.ir.shown import counted
+from tilegen.ir.printing.shown import counted
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
-from tilegen.ir.gathers import has_ends
+from tilegen.ir.facts.gathers import has_ends
 from tilegen.ir.in_place import is_old, memory_of
 from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op, Tensor
 

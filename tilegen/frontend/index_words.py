@@ -10,8 +10,8 @@ from tilegen.frontend import syntax as s
 from tilegen.frontend.index import COMPARISONS, affine_of
 from tilegen.frontend.nested import NestedReduction
 from tilegen.ir.affine import Affine
-from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
+from tilegen.ir.parts.lists import LISTS
 
 # What is declared and is no index or size: data.
 Declared = Mapping[str, Tensor | Scalar]

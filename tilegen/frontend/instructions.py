@@ -14,7 +14,7 @@ from tilegen.frontend.families import Family
 from tilegen.frontend.index import affine_of
 from tilegen.frontend.summations import build_summations
 from tilegen.ir.affine import var
-from tilegen.ir.instructions import (
+from tilegen.ir.hardware.instructions import (
     ARCHITECTURES,
     FORMATS,
     PLACEHOLDER,
@@ -29,7 +29,7 @@ from tilegen.ir.instructions import (
     SharedRows,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Kernel, Tensor
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 
 _LINES = "an instruction has one equation, one line 'A[i, k] in lane ..., register ...' for each operand, and one 'ptx'"
 

@@ -13,8 +13,8 @@ from tilegen.frontend.operators import adapt, check_bool
 from tilegen.frontend.values import Scope, value_of
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import old_of
-from tilegen.ir.lists import LISTS, Hits
 from tilegen.ir.nodes import Access, Expr, Tensor
+from tilegen.ir.parts.lists import LISTS, Hits
 
 COUNTS = ("i32", "i64")
 _EXAMPLE = "at[count[o]] = list[i](X[i] if X[i] > 0)"

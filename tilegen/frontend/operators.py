@@ -8,7 +8,7 @@ from typing import TypeVar
 from tilegen.errors import SourceError, Span
 from tilegen.frontend.folding import Literal, constant, fold, index_arithmetic, limits, shift_text, wrap
 from tilegen.frontend.index import COMPARISONS
-from tilegen.ir.instructions import ROUNDINGS
+from tilegen.ir.hardware.instructions import ROUNDINGS
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
 
 DTYPES = (*FLOATS, *INTEGERS)

@@ -38,9 +38,9 @@ from tilegen.frontend.syntax import (
     Name,
     ScheduleDecl,
 )
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.nodes import DTYPE_BYTES, REDUCTIONS, Kernel
-from tilegen.ir.operations import OPERATIONS
+from tilegen.ir.parts.operations import OPERATIONS
 from tilegen.ir.steps import Define, Schedule
 from tilegen.ir.steps import Family as ScheduleFamily
 

@@ -15,9 +15,9 @@ from tilegen.frontend.expressions import conjunction
 from tilegen.frontend.index_words import Declared
 from tilegen.frontend.operators import adapt, adapt_to_default
 from tilegen.frontend.values import Scope, value_of
-from tilegen.ir.initial import init_value
-from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import Equation, Expr, Kernel, Op
+from tilegen.ir.parts.lists import LISTS
+from tilegen.ir.reductions.initial import init_value
 
 
 def by_rows(equation: s.Assign, conditions: Sequence[s.Syntax], given: Sequence[s.Param]) -> s.Assign:

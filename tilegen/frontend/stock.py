@@ -13,7 +13,7 @@ from tilegen.frontend.instructions import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
 from tilegen.frontend.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
-from tilegen.ir.form import Names, find_names
+from tilegen.ir.comparison.form import Names, find_names
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define, Family, Schedule
 

@@ -6,7 +6,7 @@ from math import prod
 
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
-from tilegen.ir.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Summation, arch_number
+from tilegen.ir.hardware.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Summation, arch_number
 from tilegen.ir.nodes import FLOATS, Kernel
 
 _EXACT = "accumulates exactly"

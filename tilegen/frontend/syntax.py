@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
 from tilegen.errors import Source, Span
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.steps import Define, Family, Parameter, Schedule, StepCall
 

@@ -13,11 +13,11 @@ from tilegen.frontend.gathers import check_ends, check_gather, gather_index, has
 from tilegen.frontend.index import affine_of
 from tilegen.frontend.operators import DTYPES, Budget, Open, Typed, adapt, adapt_to_default, check_bool, may_be, operate
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import condition_of
+from tilegen.ir.facts.choices import condition_of
+from tilegen.ir.facts.ranges import follows
 from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import REDUCTIONS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Scalar, Tensor
-from tilegen.ir.operations import OPERATIONS
-from tilegen.ir.ranges import follows
+from tilegen.ir.parts.operations import OPERATIONS
 
 CONSTANTS = {"inf": float("inf"), "pi": pi}
 _SIGNS = ("neg", "and", "or", "not")

@@ -17,7 +17,6 @@ from math import isfinite
 
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import Affine, Div, Mod, const
-from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import (
     FLOATS,
     INTEGERS,
@@ -36,6 +35,7 @@ from tilegen.ir.nodes import (
     Stmt,
     Tree,
 )
+from tilegen.ir.parts.lists import Hits
 
 # CPython allows 20 nested loops in one function; a deeper nest goes on in an inner function.
 _LOOPS_A_FUNCTION = 15

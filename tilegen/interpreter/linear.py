@@ -18,8 +18,8 @@ from tilegen.interpreter.box import POINTS, Memory, Part, evaluate_whole, extent
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import error_with_overflow, gamma, holds_integers, tiny
 from tilegen.interpreter.uncertain import Pair
-from tilegen.ir.linear import running_form
 from tilegen.ir.nodes import FLOATS, Equation
+from tilegen.ir.reductions.linear import running_form
 
 
 def regrouped(

@@ -11,9 +11,9 @@ import numpy as np
 from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
 from tilegen.interpreter.dtypes import Array, to_values, wrap
 from tilegen.interpreter.rounding import error_with_overflow
-from tilegen.ir.defined import conditions_on_left
-from tilegen.ir.lists import Hits
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import FLOATS, Equation
+from tilegen.ir.parts.lists import Hits
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, evaluate_who
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.reduce import TermSum
 from tilegen.ir.nodes import Equation, Range
-from tilegen.ir.scatter import Pick, pick_of, speaks_of
+from tilegen.ir.reductions.scatter import Pick, pick_of, speaks_of
 
 Whole = tuple[Part, Array, Array]
 

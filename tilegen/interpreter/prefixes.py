@@ -11,7 +11,7 @@ from tilegen.interpreter.box import POINTS, Memory, Part, evaluate, extents_of, 
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.reduce import accumulator
 from tilegen.ir.nodes import Equation
-from tilegen.ir.running import Compared, running_of
+from tilegen.ir.reductions.running import Compared, running_of
 
 
 def prefixes(

@@ -10,8 +10,8 @@ import numpy as np
 from tilegen.interpreter.box import Memory, Part, evaluate
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Equation
-from tilegen.ir.ragged import sides_of
-from tilegen.ir.scatter import speaks_of
+from tilegen.ir.reductions.ragged import sides_of
+from tilegen.ir.reductions.scatter import speaks_of
 
 Ends = tuple[int, int]
 

@@ -10,8 +10,8 @@ import numpy as np
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny
 from tilegen.interpreter.uncertain import Pair
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import FLOATS, Equation
+from tilegen.ir.reductions.initial import init_value
 
 Axes = tuple[int, ...]
 

@@ -38,10 +38,10 @@ from tilegen.interpreter.rounding import error_with_overflow
 from tilegen.interpreter.run import InterpreterError
 from tilegen.interpreter.summation import SumBound, factors_of, sum_bound
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.comparison.tolerance import PLAIN, Tolerance
 from tilegen.ir.in_place import memory_of, old_of
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, Range
-from tilegen.ir.tolerance import PLAIN, Tolerance
+from tilegen.ir.reductions.initial import init_value
 from tilegen.ir.walk import rewrite
 
 

@@ -31,9 +31,9 @@ import numpy as np
 
 from tilegen.interpreter.dtypes import Array
 from tilegen.interpreter.rounding import gamma, least_normal, unit
-from tilegen.ir.instructions import Instruction, Summation
+from tilegen.ir.comparison.tolerance import PerformedSum
+from tilegen.ir.hardware.instructions import Instruction, Summation
 from tilegen.ir.nodes import Equation, Expr, Op
-from tilegen.ir.tolerance import PerformedSum
 
 
 @dataclass(frozen=True)

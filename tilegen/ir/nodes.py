@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
-from tilegen.ir.beside import Beside
-from tilegen.ir.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
-from tilegen.ir.index_range import Range as Range
-from tilegen.ir.lists import LISTS, Hits
-from tilegen.ir.named import Named
-from tilegen.ir.role import Role
-from tilegen.ir.shown import counted, listing
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.beside import Beside
+from tilegen.ir.parts.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.index_range import Range as Range
+from tilegen.ir.parts.lists import LISTS, Hits
+from tilegen.ir.parts.named import Named
+from tilegen.ir.parts.role import Role
+from tilegen.ir.parts.swizzle import Swizzle
+from tilegen.ir.printing.shown import counted, listing
 
 if TYPE_CHECKING:
-    from tilegen.ir.instructions import Fragment, Instruction
-    from tilegen.ir.ragged import Bounds
+    from tilegen.ir.hardware.instructions import Fragment, Instruction
+    from tilegen.ir.reductions.ragged import Bounds
 
 BYTE_FLOATS = ("e4m3", "e5m2")  # stored and cast, and nothing else
 SHORT_FLOATS = ("f16", "bf16", *BYTE_FLOATS)  # computed with in f32
@@ -400,7 +400,7 @@ class Tree:
 
     def __str__(self) -> str:
         """The whole tree as text: its buffers, its loops and statements."""
-        from tilegen.ir.show import show
+        from tilegen.ir.printing.show import show
 
         return show(self)
 

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from tilegen.errors import Span
 from tilegen.ir.affine import var
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
+from tilegen.ir.reductions.initial import init_value
 
 
 def tree_of(kernel: Kernel) -> Tree:

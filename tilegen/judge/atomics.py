@@ -12,7 +12,7 @@ an update that adds m as for m that add one: the m places from the value that it
 
 from __future__ import annotations
 
-from tilegen.ir.atomics import NATIVE
+from tilegen.ir.hardware.atomics import NATIVE
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Original, Projection

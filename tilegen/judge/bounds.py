@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Condition
-from tilegen.ir.ranges import interval_of
-from tilegen.ir.show import show_condition, show_expr
+from tilegen.ir.printing.show import show_condition, show_expr
 from tilegen.ir.walk import gathers
 from tilegen.judge.gathers import stays_inside
 from tilegen.poly.instances import Leaf, Projection, Use

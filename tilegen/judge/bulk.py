@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from math import copysign, prod
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.hardware import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE
+from tilegen.ir.facts.row_digits import count_rows
+from tilegen.ir.hardware.limits import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE
+from tilegen.ir.hardware.matching import perfect_nest
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.matching import perfect_nest
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.row_digits import count_rows
-from tilegen.ir.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
+from tilegen.ir.parts.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import loops, stmts, writes
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import example, negation_rows, rows_of, solvable

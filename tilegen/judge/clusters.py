@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.hardware import BOX_PLACE, CLUSTER_LIMIT, SWIZZLED_PLACE
+from tilegen.ir.hardware.limits import BOX_PLACE, CLUSTER_LIMIT, SWIZZLED_PLACE
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Buffer, Loop, Node
 from tilegen.ir.walk import loops
 from tilegen.judge.bulk import BoxCopy, boxes_in

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Literal
 
-from tilegen.ir.atomics import are_updates_of_one
+from tilegen.ir.hardware.atomics import are_updates_of_one
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Tree
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, project

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import Collected, SourceError
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, tests_of
-from tilegen.ir.defined import conditions_on_left, defines_all
+from tilegen.ir.facts.choices import ALWAYS, Cases, both, cases_of, tests_of
+from tilegen.ir.facts.defined import conditions_on_left, defines_all
 from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import (
     Cast,

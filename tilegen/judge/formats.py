@@ -10,8 +10,8 @@ value would have read one. An input has any value, and so has an output, which m
 from __future__ import annotations
 
 from tilegen.interpreter.scalar import FUNCTIONS
-from tilegen.ir.instructions import FORMATS, ROUNDINGS
-from tilegen.ir.matching import operand_accesses, rounded_operands
+from tilegen.ir.hardware.instructions import FORMATS, ROUNDINGS
+from tilegen.ir.hardware.matching import operand_accesses, rounded_operands
 from tilegen.ir.nodes import Const, Expr, Load, Op, Performed, Stmt, Tree
 from tilegen.ir.walk import leaves
 from tilegen.poly.verdict import NoForm

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.choices import cases_of
+from tilegen.ir.facts.choices import cases_of
 from tilegen.ir.nodes import Condition, Const, Expr, Gather, Index, Op
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Row, rows_of, solvable

@@ -18,9 +18,9 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.ir.affine import const
-from tilegen.ir.initial import COMBINES
-from tilegen.ir.lanes import WARP, running_reads
+from tilegen.ir.hardware.lanes import WARP, running_reads
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Loop, Node, Stmt, Tree
+from tilegen.ir.reductions.initial import COMBINES
 from tilegen.ir.walk import leaves, loads, loops, rewrite_nodes, stmts, writes
 from tilegen.judge.races import check_races
 from tilegen.poly.instances import Projection, project

@@ -20,15 +20,15 @@ from itertools import product
 import numpy as np
 
 from tilegen.ir.affine import Affine, Div, Mod, const, names_of_atom
-from tilegen.ir.boxes import Box, first_of_equals
-from tilegen.ir.descriptors import NotDescribed, described_form, start_fault
-from tilegen.ir.fragments import deal_fragments, registers_of
-from tilegen.ir.instructions import UNITS, Fragment, SharedMatrix, SharedRows
-from tilegen.ir.lane_bits import NotDealt
-from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
+from tilegen.ir.facts.row_digits import Digit, digits_of_row
+from tilegen.ir.hardware.boxes import Box, first_of_equals
+from tilegen.ir.hardware.descriptors import NotDescribed, described_form, start_fault
+from tilegen.ir.hardware.fragments import deal_fragments, registers_of
+from tilegen.ir.hardware.instructions import UNITS, Fragment, SharedMatrix, SharedRows
+from tilegen.ir.hardware.lane_bits import NotDealt
+from tilegen.ir.hardware.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Loop, Node, Performed, Stmt
-from tilegen.ir.row_digits import Digit, digits_of_row
-from tilegen.ir.show import show_condition
+from tilegen.ir.printing.show import show_condition
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.formats import check_formats
 from tilegen.poly.instances import Projection

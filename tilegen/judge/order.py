@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Load
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import loads
 from tilegen.poly.execution import Way, ways_before
 from tilegen.poly.instances import (

@@ -17,10 +17,10 @@ from itertools import product, zip_longest
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.atomics import are_updates_of_one
-from tilegen.ir.hardware import RESIDENT_THREADS
+from tilegen.ir.hardware.atomics import are_updates_of_one
+from tilegen.ir.hardware.lanes import writes_alone
+from tilegen.ir.hardware.limits import RESIDENT_THREADS
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.lanes import writes_alone
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Loop, Node
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.ways_out import ways_out, ways_out_of_roles

@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import const, var
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Condition, Const, Load, Loop, Op, Stmt
-from tilegen.ir.ragged import Bound, Bounds, End, Found, bounds_of, is_empty_row, sides_of
-from tilegen.ir.scatter import speaks_of
+from tilegen.ir.reductions.initial import init_value
+from tilegen.ir.reductions.ragged import Bound, Bounds, End, Found, bounds_of, is_empty_row, sides_of
+from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import gathers, leaves, loads, writes
 from tilegen.judge.bounds import check_reads
 from tilegen.poly.instances import Leaf, Projection

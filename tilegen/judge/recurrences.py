@@ -14,7 +14,7 @@ from itertools import permutations
 
 from tilegen.errors import SourceError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.defined import conditions_on_left
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import Equation, Kernel, Load, Range
 from tilegen.ir.walk import loads, substitute
 from tilegen.judge.equation_points import EquationPoints, mark_names, points_of

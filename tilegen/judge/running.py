@@ -9,7 +9,7 @@ those that the first lane makes where it alone has a term: they stay in their or
 from __future__ import annotations
 
 from tilegen.ir.affine import var
-from tilegen.ir.lanes import running_reads
+from tilegen.ir.hardware.lanes import running_reads
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Placed, Projection

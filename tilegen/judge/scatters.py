@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Expr
-from tilegen.ir.scatter import pick_of, speaks_of
+from tilegen.ir.reductions.initial import init_value
+from tilegen.ir.reductions.scatter import pick_of, speaks_of
 from tilegen.ir.walk import gathers, loads
 from tilegen.judge.bounds import check_reads
 from tilegen.poly.instances import Leaf, Placed, Projection

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.ir.affine import const
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Loop, Node
 from tilegen.ir.walk import loads, loops
 from tilegen.judge.bulk import boxes_in

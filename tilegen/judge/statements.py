@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import Expr, Index, Load
+from tilegen.ir.parts.lists import Hits
 from tilegen.poly.instances import Leaf, Projection
 from tilegen.poly.system import Row, form
 from tilegen.poly.verdict import Refused, counterexample

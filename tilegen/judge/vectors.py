@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tilegen.ir.affine import const
-from tilegen.ir.hardware import ACCESS_LIMIT
+from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import Row, form, rows_of, solvable

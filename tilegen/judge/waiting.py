@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tilegen.ir.fragments import deal_fragments
+from tilegen.ir.hardware.fragments import deal_fragments
 from tilegen.ir.nodes import THREAD_KINDS, Tree
 from tilegen.ir.walk import loops
 from tilegen.judge.cross_thread import Crossing, meetings, ways_later

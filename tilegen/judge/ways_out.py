@@ -5,10 +5,10 @@ Of a reduction blocks can use atomics, and lanes shuffles; what a role needs of 
 
 from __future__ import annotations
 
-from tilegen.ir.atomics import NATIVE
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.atomics import NATIVE
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
-from tilegen.ir.role import role_number
+from tilegen.ir.parts.role import role_number
 from tilegen.ir.walk import find_loop
 from tilegen.poly.instances import Leaf, Projection
 

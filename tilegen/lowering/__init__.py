@@ -10,7 +10,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import loads, loops, stmts
 from tilegen.judge import fault_of_launches
 from tilegen.lowering.flatten import Context, drop_dims, flatten, kept_dims, without_dims

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from operator import eq, ne
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.lanes import Copied, combining_loop, copied_registers
+from tilegen.ir.hardware.lanes import Copied, combining_loop, copied_registers
 from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of

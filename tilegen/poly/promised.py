@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import INTEGERS, Cast, Expr, Index, Load, Loop, Op, Stmt
-from tilegen.ir.scatter import pick_of
+from tilegen.ir.reductions.scatter import pick_of
 from tilegen.ir.walk import loads
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod, names_of_atom
-from tilegen.ir.ranges import interval_of
+from tilegen.ir.facts.ranges import interval_of
 
 
 def determined_loops(index: tuple[Affine, ...], extents: Mapping[str, Affine], fixed: frozenset[str]) -> frozenset[str]:

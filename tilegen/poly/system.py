@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import islpy as isl
 
 from tilegen.ir.affine import Affine, Div, Mod
-from tilegen.ir.choices import negations
+from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
 from tilegen.poly.rows import Rows, Terms, add_up, rename

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
-from tilegen.ir.lists import MOST_TOGETHER, takes_together
 from tilegen.ir.nodes import Loop, Node, Stmt, Tree
+from tilegen.ir.parts.lists import MOST_TOGETHER, takes_together
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, LoopName, primitive
 from tilegen.primitives.rewriting.names import Names

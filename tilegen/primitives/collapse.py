@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.facts.ranges import rejoin, simplify
 from tilegen.ir.nodes import Loop, Tree
-from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import loops, rewrite_indices, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives.rewriting.tree import change_loops, need_fresh, need_loop, need_serial, nest_of, rescope

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
 from tilegen.ir.nodes import Op, Tree
-from tilegen.ir.operations import APPROXIMATIONS
+from tilegen.ir.parts.operations import APPROXIMATIONS
 from tilegen.ir.walk import walk
 from tilegen.primitives import primitive
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.derived import Ranked
 from tilegen.ir.nodes import Buffer, Node, Tree
-from tilegen.ir.ranked import MOST_LOOPS, ranked
-from tilegen.ir.shown import counted
+from tilegen.ir.parts.derived import Ranked
+from tilegen.ir.printing.shown import counted
+from tilegen.ir.reductions.ranked import MOST_LOOPS, ranked
 from tilegen.ir.walk import loop_names
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive

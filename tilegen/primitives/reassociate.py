@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError, did_you_mean
-from tilegen.ir.linear import running_form
 from tilegen.ir.nodes import Load, Tree
+from tilegen.ir.reductions.linear import running_form
 from tilegen.primitives import BufferName, primitive
 
 

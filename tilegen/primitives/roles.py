@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Loop, Node, Tree
-from tilegen.ir.role import Role
+from tilegen.ir.parts.role import Role
 from tilegen.ir.walk import change_first_list, loops, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives.rewriting.tree import add_guard, need_constant, need_fresh, need_loop, rescope

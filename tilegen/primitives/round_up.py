@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
-from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Equation, Loop, Range, Stmt, Tree
-from tilegen.ir.rounded import round_up_range, with_zeros
+from tilegen.ir.parts.derived import RoundedUp
+from tilegen.ir.reductions.rounded import round_up_range, with_zeros
 from tilegen.ir.walk import loads, loops, rewrite, stmts
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives.rewriting.tree import need_loop, need_serial

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
-from tilegen.ir.defined import conditions_on_left
-from tilegen.ir.derived import Regrouped
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import Condition, Equation, Load, Node, Range, Tree
-from tilegen.ir.running import running_of
+from tilegen.ir.parts.derived import Regrouped
+from tilegen.ir.reductions.running import running_of
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives.rewriting.prefix import Prefix, prefix_of

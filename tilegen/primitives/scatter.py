@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Loop, Node, Tree
-from tilegen.ir.scatter import pick_of
+from tilegen.ir.reductions.scatter import pick_of
 from tilegen.ir.walk import find_loop, loop_names, rewrite_nodes, stmts, substitute
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives.rewriting.names import Names

@@ -8,8 +8,8 @@ from math import gcd
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.facts.ranges import interval_of, simplify
 from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
-from tilegen.ir.ranges import interval_of, simplify
 from tilegen.ir.walk import add_guard, constant_extents, rewrite, rewrite_indices, rewrite_nodes, stmts, substitute
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives.rewriting.tree import need_loop, need_serial

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.budgets import FEWEST, MOST, UNIT
+from tilegen.ir.hardware.budgets import FEWEST, MOST, UNIT
 from tilegen.ir.nodes import Loop, Tree
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives.rewriting.tree import change_loops, need_loop

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.derived import BestOfTiles
 from tilegen.ir.nodes import Tree
-from tilegen.ir.split_best import ranking_of, with_tiles
+from tilegen.ir.parts.derived import BestOfTiles
+from tilegen.ir.reductions.split_best import ranking_of, with_tiles
 from tilegen.ir.walk import loop_names
 from tilegen.ir.written import tree_of
 from tilegen.primitives import BufferName, NewName, primitive

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.derived import Regrouped
-from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Tree
+from tilegen.ir.parts.derived import Regrouped
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import loop_names
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives.rewriting.prefix import Prefix, prefix_of

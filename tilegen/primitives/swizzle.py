@@ -6,10 +6,10 @@ from dataclasses import replace
 from math import gcd
 
 from tilegen.errors import StepError
+from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Tree
-from tilegen.ir.row_digits import count_rows
-from tilegen.ir.swizzle import Swizzle as Layout
-from tilegen.ir.swizzle import power_of_two
+from tilegen.ir.parts.swizzle import Swizzle as Layout
+from tilegen.ir.parts.swizzle import power_of_two
 from tilegen.primitives import BufferName, primitive
 from tilegen.primitives.rewriting.tree import need_shared
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.instructions import Instruction
-from tilegen.ir.matching import operand_points
+from tilegen.ir.hardware.instructions import Instruction
+from tilegen.ir.hardware.matching import operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.facts.ranges import simplify
 from tilegen.ir.nodes import Condition, Loop, Tree
-from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import constant_extents, rewrite_indices, substitute
 from tilegen.primitives import LoopName, NewName, primitive
 from tilegen.primitives.rewriting.tree import (

@@ -12,7 +12,7 @@ from functools import partial
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.shown import ShownAsTable, Table
+from tilegen.ir.printing.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
 from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts

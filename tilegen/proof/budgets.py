@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tilegen.ir.budgets import FEWEST, MOST, UNIT, WARPGROUP, launched_registers
+from tilegen.ir.hardware.budgets import FEWEST, MOST, UNIT, WARPGROUP, launched_registers
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.launch.program import If, Launch, Spmd, nodes
 from tilegen.lowering.launch.timelines import REGISTERS, Arrive, Await, is_event

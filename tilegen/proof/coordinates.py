@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, affine, const, var
-from tilegen.ir.hardware import CLUSTER_LIMIT
+from tilegen.ir.facts.ranges import simplify
+from tilegen.ir.hardware.limits import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
-from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import rewrite_indices, substitute
 from tilegen.lowering.launch.grid import Cluster
 from tilegen.lowering.launch.program import Declare, Flag, For, If, Launch, Let, Spmd

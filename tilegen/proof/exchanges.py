@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tilegen.ir.affine import Affine, affine, const, var
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.guards.guards import IsImplied

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.choices import negations
+from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads, reads, rewrite_nodes, substitute, writes
 from tilegen.ir.written import tree_of

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, affine, const
-from tilegen.ir.descriptors import ROWS, NotDescribed, described_form, start_fault
-from tilegen.ir.instructions import Fragment, SharedMatrix, SharedRows
-from tilegen.ir.matching import (
+from tilegen.ir.facts.ranges import simplify
+from tilegen.ir.facts.row_digits import digits_of_row
+from tilegen.ir.hardware.descriptors import ROWS, NotDescribed, described_form, start_fault
+from tilegen.ir.hardware.instructions import Fragment, SharedMatrix, SharedRows
+from tilegen.ir.hardware.matching import (
     inner_part,
     operand_accesses,
     operand_points,
@@ -24,8 +26,6 @@ from tilegen.ir.matching import (
     with_operands,
 )
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
-from tilegen.ir.ranges import simplify
-from tilegen.ir.row_digits import digits_of_row
 from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.atomics import WIDE
-from tilegen.ir.hardware import ACCESS_LIMIT
+from tilegen.ir.hardware.atomics import WIDE
+from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes

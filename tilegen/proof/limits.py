@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.ir.affine import var
-from tilegen.ir.hardware import AXIS_LIMIT, SHARED_LIMIT, THREAD_LIMIT
+from tilegen.ir.hardware.limits import AXIS_LIMIT, SHARED_LIMIT, THREAD_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.integers.integers import claims, fit_somewhere, holds

@@ -8,7 +8,7 @@ from functools import cache, partial
 from time import perf_counter
 from types import MappingProxyType
 
-from tilegen.ir.choices import negations
+from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge.atomics import check_atomics

@@ -32,7 +32,7 @@ from math import prod
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
 from tilegen.lowering.launch.program import Combine, For, If, Launch, Spmd, Start, names_in, nodes, with_body

@@ -12,7 +12,7 @@ from operator import is_
 from typing import Any
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, negations, tests_behind_else
+from tilegen.ir.facts.choices import ALWAYS, Cases, both, cases_of, negations, tests_behind_else
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Equation, Expr, Gather, Index, Load, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards.guards import IsImplied

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from tilegen.ir.shown import Table, size_words
+from tilegen.ir.printing.shown import Table, size_words
 from tilegen.ir.steps import Setting
 from tilegen.lab.measure.replay import time_of
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time, summarise

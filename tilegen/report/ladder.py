@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tilegen.ir.shown import Table, size_words
+from tilegen.ir.printing.shown import Table, size_words
 from tilegen.lab.measure.ladder import Ladder, Rung, rungs_of
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time
 from tilegen.lab.predict.explanation import Explanation

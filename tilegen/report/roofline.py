@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.ir.shown import size_words
+from tilegen.ir.printing.shown import size_words
 from tilegen.lab.predict.explanation import Explanation, StepReport
 from tilegen.report.charts import Axis, Chart, Series
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 from tilegen.lab.counts.banks import BANKS, lane_map
 from tilegen.lab.counts.traffic import Traffic
 from tilegen.lab.predict.explain import stages_by_line

@@ -14,7 +14,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Range, Stmt, Tensor, Tree
-from tilegen.ir.ragged import sides_of
+from tilegen.ir.reductions.ragged import sides_of
 from tilegen.ir.walk import loads, stmts, substitute
 
 

@@ -17,8 +17,8 @@ from tilegen.backends.calls.device_program import Program
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine, engine
 from tilegen.errors import DeviceError
+from tilegen.ir.comparison.tolerance import Tolerance, tolerance_of
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.tolerance import Tolerance, tolerance_of
 from tilegen.lab.checks.agreement import Agreement
 from tilegen.lab.checks.check import Case, cases, check
 from tilegen.lab.checks.sizes import limits_of_check, sizes_to_check

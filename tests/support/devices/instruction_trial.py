@@ -8,8 +8,8 @@ from math import prod
 from tilegen.backends.compiler.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.helpers import helpers
-from tilegen.ir.descriptors import ROWS
-from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix, SharedRows
+from tilegen.ir.hardware.descriptors import ROWS
+from tilegen.ir.hardware.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES
 
 TRIAL_THREADS = 128

@@ -99,7 +99,7 @@ def run(item):
     """Runs an item on the GPU; raises where a result is wrong."""
     from tests.support.generators.case import on_device
     from tilegen.backends.devices.devices import engine, program
-    from tilegen.ir.tolerance import tolerance_of
+    from tilegen.ir.comparison.tolerance import tolerance_of
     from tilegen.lab.checks.check import cases as trials
     from tilegen.lab.checks.check import check
 

@@ -19,7 +19,7 @@ from tests.support.generators.programs import any_text
 from tests.support.workers import run_jobs, within
 from tilegen import load
 from tilegen.errors import SourceError, TilegenError
-from tilegen.ir.show import show
+from tilegen.ir.printing.show import show
 
 ROOT = Path(__file__).parents[3]
 CASE_SECONDS, JOB_SECONDS = 60, 900

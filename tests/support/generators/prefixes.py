@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.generators.steps import gpu_recipe
-from tilegen.ir.linear import running_form
+from tilegen.ir.reductions.linear import running_form
 from tilegen.ir.walk import leaves, loops
 
 # Products of many small integers would leave 32 bits.

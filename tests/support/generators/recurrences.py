@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.generators.prefixes import scan_recipe
 from tests.support.generators.steps import random_step
-from tilegen.ir.linear import running_form
+from tilegen.ir.reductions.linear import running_form
 from tilegen.ir.walk import loop_names
 
 

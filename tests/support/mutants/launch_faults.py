@@ -7,9 +7,9 @@ from dataclasses import replace
 from tests.support.mutants import list_faults, ragged_faults, warp_faults
 from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import Affine, Mod, const, var
+from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
-from tilegen.ir.row_digits import count_rows
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.support.mutants.places import edited, nodes, put
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load, Stmt
-from tilegen.ir.ragged import Found
+from tilegen.ir.reductions.ragged import Found
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import For
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from tests.support.mutants import list_faults, warp_faults
 from tests.support.mutants.places import each, edited, nodes, of, put
 from tilegen.ir.affine import const, var
+from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition, Load, Loop, Op, Stmt
-from tilegen.ir.row_digits import count_rows
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import loads, loops, rewrite, stmts, walk
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.support.mutants.places import each, edited, nodes, of, put
 from tests.support.stock import instructions
 from tilegen.ir.affine import const, var
-from tilegen.ir.fragments import registers_of
+from tilegen.ir.hardware.fragments import registers_of
 from tilegen.ir.nodes import Access, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite, stmts, walk
 from tilegen.lowering.launch.program import For, Perform, VectorCopy, VectorLoad, VectorStore

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.support.mutants.kinds import is_begin_of_products, is_hold, is_wait_for_products
 from tests.support.mutants.places import each, edited, of
-from tilegen.ir.instructions import Fragment
-from tilegen.ir.swizzle import hardware_swizzle
+from tilegen.ir.hardware.instructions import Fragment
+from tilegen.ir.parts.swizzle import hardware_swizzle
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, Perform
 from tilegen.lowering.launch.timelines import Barrier

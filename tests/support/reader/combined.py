@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.reader import c_text
 from tests.support.reader.calls import memory_between, same
 from tests.support.reader.values import Memory
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access, Const, Op
+from tilegen.ir.reductions.initial import init_value
 from tilegen.lowering.launch.program import nodes
 from tilegen.lowering.launch.timelines import LookBack
 

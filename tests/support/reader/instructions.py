@@ -10,7 +10,7 @@ from tests.support.reader.calls import same
 from tests.support.reader.values import Mismatch, Values
 from tests.support.simulator.ptx_isa import BYTES
 from tilegen.ir.affine import const
-from tilegen.ir.instructions import SharedMatrix, SharedRows
+from tilegen.ir.hardware.instructions import SharedMatrix, SharedRows
 from tilegen.ir.nodes import Access
 from tilegen.lowering.launch.memory import bytes_of
 

@@ -7,7 +7,7 @@ from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, cast_term, combine_terms
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Index, Op, Stmt
-from tilegen.ir.ragged import Bound, Found
+from tilegen.ir.reductions.ragged import Bound, Found
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.launch.program import For
 

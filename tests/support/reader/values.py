@@ -14,9 +14,9 @@ from tests.support.reader import c_text
 from tilegen.backends.text.dialect import CUDA, OPENCL
 from tilegen.backends.text.wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
-from tilegen.ir.gathers import fits_32_bits
+from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
-from tilegen.ir.operations import OPERATIONS
+from tilegen.ir.parts.operations import OPERATIONS
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
 # The words for an update in one access, in CUDA and in OpenCL, where sums of floats are helpers.

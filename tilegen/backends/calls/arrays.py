@@ -14,7 +14,7 @@ from tilegen.errors import ArgumentError
 from tilegen.interpreter import NUMPY
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, Kernel, Tensor
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
 
 # Types that numpy has by ml_dtypes alone: what that and torch call them. Kernels are given their bits.
 AS_BITS = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}

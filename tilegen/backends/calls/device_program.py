@@ -18,7 +18,7 @@ from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.errors import ArgumentError, did_you_mean, integers
-from tilegen.ir.defined import defines_all
+from tilegen.ir.facts.defined import defines_all
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer, Scalar, Tensor, Tree
 from tilegen.lowering import Launch

@@ -9,7 +9,7 @@ from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.errors import LimitError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
 from tilegen.lowering import Launch, fits, lower, unmet
 from tilegen.lowering.integers.counts import check_counts
 from tilegen.lowering.integers.pitches import pitched_tensors, with_pitches

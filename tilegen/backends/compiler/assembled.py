@@ -10,7 +10,7 @@ from tilegen.backends.compiler.architectures import instructions_of
 from tilegen.backends.compiler.instructions import device_function, output_first, parameter
 from tilegen.errors import DeviceError, SourceError
 from tilegen.frontend.stock import stock_instructions
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.lowering import Launch
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
-from tilegen.ir.instructions import (
+from tilegen.ir.hardware.instructions import (
     FORMATS,
     PLACEHOLDER,
     ROW_BYTES,
@@ -16,7 +16,7 @@ from tilegen.ir.instructions import (
     SharedMatrix,
     SharedRows,
 )
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 
 # Of a lane's registers: their C type and the constraint of inline PTX. Smaller elements share unsigned ones.
 REGISTERS = {"f32": ("float", "f"), "f64": ("double", "d"), "i32": ("int", "r"), "i64": ("long long", "l")}

@@ -19,8 +19,8 @@ from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import number_line, timeline_lines
 from tilegen.ir.affine import const, var
-from tilegen.ir.linear import LINEAR, after_step
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
+from tilegen.ir.reductions.linear import LINEAR, after_step
 from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
 from tilegen.lowering.launch.program import (

@@ -11,6 +11,8 @@ from tilegen.backends.text.numbers import BITS, brought_back, decimal, divides, 
 from tilegen.backends.text.parameter_names import ParameterNames
 from tilegen.backends.text.wrapping import may_wrap, wrapping_op
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
+from tilegen.ir.facts.ranges import never_negative
+from tilegen.ir.facts.row_digits import row_number
 from tilegen.ir.nodes import (
     BYTE_FLOATS,
     DTYPE_BYTES,
@@ -28,9 +30,7 @@ from tilegen.ir.nodes import (
     Op,
     Scalar,
 )
-from tilegen.ir.ranges import never_negative
-from tilegen.ir.row_digits import row_number
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import loads, walk
 from tilegen.lowering.launch.memory import stored_extents
 

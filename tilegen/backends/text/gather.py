@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text.dialect import ExprWriter
-from tilegen.ir.gathers import fits_32_bits
+from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
 from tilegen.lowering.launch.memory import stored_extents
 

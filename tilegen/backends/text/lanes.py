@@ -5,10 +5,10 @@ from __future__ import annotations
 from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.names import exchange_name
-from tilegen.ir.initial import init_value
-from tilegen.ir.lanes import WARP
-from tilegen.ir.linear import LINEAR
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import Const, Expr, Op
+from tilegen.ir.reductions.initial import init_value
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.lowering.launch.program import Combine, Launch
 
 

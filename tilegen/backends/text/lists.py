@@ -8,8 +8,8 @@ from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.lines import under_head
 from tilegen.ir.affine import const, var
-from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import Access, Stmt
+from tilegen.ir.parts.lists import Hits
 
 _PLACE = "the place of a hit"  # as no loop is called
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.reserved_words import fresh, means
+from tilegen.ir.printing.reserved_words import fresh, means
 from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Perform, Spmd, Start
 from tilegen.lowering.launch.timelines import StartRing
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.named import Named
 from tilegen.ir.nodes import Access, Buffer
-from tilegen.ir.reserved_words import means
+from tilegen.ir.parts.named import Named
+from tilegen.ir.printing.reserved_words import means
 from tilegen.ir.walk import accesses, loads, loops, stmts
 from tilegen.lowering.launch.program import Function, Launch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import const
-from tilegen.ir.instructions import Fragment, Layout
+from tilegen.ir.hardware.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access
 from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described

@@ -8,7 +8,7 @@ from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.expr import Writer
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Load
-from tilegen.ir.ragged import Bound, Found
+from tilegen.ir.reductions.ragged import Bound, Found
 from tilegen.lowering.launch.program import For
 
 _SUM, _ATOM = 5, 8

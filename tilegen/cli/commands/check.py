@@ -17,9 +17,9 @@ from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.shell.records import environment_of, origin_of
 from tilegen.cli.shell.request import Request
 from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.ir.nodes import Tree
-from tilegen.ir.shown import size_words
-from tilegen.ir.tolerance import tolerance_of
+from tilegen.ir.printing.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.calls.device_program import Program

@@ -27,8 +27,8 @@ from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.shell.records import attempt_of, comparison_json, records_of
 from tilegen.cli.shell.request import Attempt, Request, select, suggested
 from tilegen.errors import TilegenError, UsageError, join_errors
-from tilegen.ir.alike import find_difference
-from tilegen.ir.shown import size_words
+from tilegen.ir.comparison.alike import find_difference
+from tilegen.ir.printing.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.calls.engine import Engine

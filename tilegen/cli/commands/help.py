@@ -18,7 +18,7 @@ from tilegen.cli.looks.printing import line_width
 from tilegen.cli.shell.completion import words_of
 from tilegen.errors import UsageError, did_you_mean
 from tilegen.frontend.stock import standard_steps, stock_instructions
-from tilegen.ir.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
+from tilegen.ir.hardware.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix
 from tilegen.primitives import GROUPS, registry, words_in
 from tilegen.primitives.calling.signature import documentation_of_composite, documentation_of_primitive
 from tilegen.primitives.calling.words import called_elsewhere

@@ -22,7 +22,7 @@ from tilegen.cli.shell.output import check_output
 from tilegen.cli.shell.records import origin_of
 from tilegen.cli.shell.request import Attempt, Request
 from tilegen.errors import DeviceError
-from tilegen.ir.shown import size_words
+from tilegen.ir.printing.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.lab.predict.explanation import Explanation

@@ -23,7 +23,7 @@ from tilegen.cli.shell.request import Attempt
 from tilegen.cli.shell.streams import read_input
 from tilegen.errors import TilegenError, UsageError, join_errors
 from tilegen.frontend.files import read_text
-from tilegen.ir.shown import size_words
+from tilegen.ir.printing.shown import size_words
 
 if TYPE_CHECKING:
     from tilegen.backends.calls.engine import Engine

@@ -15,7 +15,7 @@ from tilegen.cli.shell.records import origin_of
 from tilegen.cli.shell.request import Request
 from tilegen.errors import UsageError
 from tilegen.frontend.unparse import text_of_schedule
-from tilegen.ir.show import show as show_tree
+from tilegen.ir.printing.show import show as show_tree
 from tilegen.lowering import Launch, lower_for_some_sizes
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tilegen.cli.looks.printing import PLAIN, table
-from tilegen.ir.shown import counted, size_words
+from tilegen.ir.printing.shown import counted, size_words
 from tilegen.lab.choice.family import fitted_on
 from tilegen.lab.counts.metric import rate, unit
 from tilegen.lab.measure.timing import CPU_NOTE, cells_of_time

@@ -8,8 +8,8 @@ its best tiles (`best_of_tiles`). Each value is defined before it is read (`recu
 
 from __future__ import annotations
 
-from tilegen.ir.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.nodes import Kernel
+from tilegen.ir.parts.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
 from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilegen.ir.affine import var
-from tilegen.ir.derived import BestOfTiles
 from tilegen.ir.nodes import Cast, Const, Equation, Expr, Kernel, Load
-from tilegen.ir.split_best import Ranking, behind, element, ranking_of, with_tiles
+from tilegen.ir.parts.derived import BestOfTiles
+from tilegen.ir.reductions.split_best import Ranking, behind, element, ranking_of, with_tiles
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.verdict import Refused

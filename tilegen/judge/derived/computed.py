@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.choices import tests_of
-from tilegen.ir.derived import ComputedAt
-from tilegen.ir.initial import init_value
+from tilegen.ir.facts.choices import tests_of
 from tilegen.ir.nodes import Condition, Const, Equation, Expr, Kernel, Load, Op
-from tilegen.ir.rounded import with_zeros
+from tilegen.ir.parts.derived import ComputedAt
+from tilegen.ir.reductions.initial import init_value
+from tilegen.ir.reductions.rounded import with_zeros
 from tilegen.ir.walk import loads, rewrite, substitute
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import Leaf, original_of

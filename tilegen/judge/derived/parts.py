@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import var
-from tilegen.ir.derived import Split
 from tilegen.ir.nodes import REDUCTIONS, Equation, Expr, Kernel, Load, Range, Stmt, Tree
+from tilegen.ir.parts.derived import Split
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.ir.written import nest_of
 from tilegen.judge.coverage import check_instances

@@ -11,10 +11,10 @@ it rounds, which a compiler may do in one way here and in another there.
 
 from __future__ import annotations
 
-from tilegen.ir.derived import Ranked
-from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import FLOATS, Kernel, Op
-from tilegen.ir.ranked import MOST_LOOPS, ranked
+from tilegen.ir.parts.derived import Ranked
+from tilegen.ir.parts.lists import LISTS
+from tilegen.ir.reductions.ranked import MOST_LOOPS, ranked
 from tilegen.ir.walk import walk
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.verdict import Refused

@@ -8,9 +8,9 @@ the same if at each point of the left side each term of the kernel is among thes
 is for instances of statements. It makes a running accumulator a prefix, by induction over its loop, and it makes a
 prefix of the tiles before, combined with the prefix inside of a tile, the prefix of the whole.
 
-A linear recurrence is such a reduction, whose terms are pairs (ir/linear.py), if its first element is made of 0. Pairs
-are associative and not commutative: what is written out has the kernel's terms in its order, too. What a group of them
-comes to is two results, which are of one group if both are made of the same terms in the same places.
+A linear recurrence is such a reduction, whose terms are pairs (`linear.py`), if its first element is made of 0. Pairs
+are associative and not commutative: what is written out has the kernel's terms in its order, too. What a group of
+them comes to is two results, which are of one group if both are made of the same terms in the same places.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.defined import conditions_on_left, defines_all
-from tilegen.ir.derived import Regrouped
-from tilegen.ir.initial import COMBINES
-from tilegen.ir.linear import LINEAR, previous, running_form
+from tilegen.ir.facts.defined import conditions_on_left, defines_all
 from tilegen.ir.nodes import Access, Condition, Equation, Expr, Kernel, Load, Loop, Node, Op, Range, Stmt, Tree
+from tilegen.ir.parts.derived import Regrouped
+from tilegen.ir.reductions.initial import COMBINES
+from tilegen.ir.reductions.linear import LINEAR, previous, running_form
 from tilegen.ir.walk import loads, substitute
 from tilegen.judge.coverage import check_instances
 from tilegen.judge.derived.parts import equation_of

@@ -4,11 +4,11 @@ has there is what the reduction starts from."""
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.choices import cases_of
-from tilegen.ir.derived import RoundedUp
-from tilegen.ir.initial import COMBINES, init_value
+from tilegen.ir.facts.choices import cases_of
 from tilegen.ir.nodes import INTEGERS, Cast, Condition, Const, Expr, Kernel, Load, Op
-from tilegen.ir.rounded import round_up_range
+from tilegen.ir.parts.derived import RoundedUp
+from tilegen.ir.reductions.initial import COMBINES, init_value
+from tilegen.ir.reductions.rounded import round_up_range
 from tilegen.judge.derived.parts import equation_of
 from tilegen.poly.instances import original_of
 from tilegen.poly.system import Row, rows_of, solvable

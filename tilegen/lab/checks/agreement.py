@@ -14,9 +14,9 @@ from tilegen.errors import TilegenError
 from tilegen.interpreter import Reference, reference
 from tilegen.interpreter.dtypes import Array, to_values
 from tilegen.ir.affine import const, var
+from tilegen.ir.comparison.tolerance import PLAIN, Tolerance
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Equation, Index, Kernel, Tensor
-from tilegen.ir.tolerance import PLAIN, Tolerance
 from tilegen.ir.walk import gathers, loads, walk
 from tilegen.lab.checks.accuracy import Accuracy, accuracy, as_numbers
 from tilegen.lab.checks.check import to_host

@@ -13,9 +13,9 @@ from tilegen.backends.calls.arrays import GUARD_VALUE, NUMPY_NAME, Guarded, empt
 from tilegen.backends.calls.device_program import Program
 from tilegen.errors import NothingCompared, WrongResult
 from tilegen.interpreter.dtypes import to_values
+from tilegen.ir.comparison.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Kernel, Tensor, Tree
-from tilegen.ir.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.lab.checks import inputs
 
 # A kind of inputs is taken at once if more than this share of the results are finite and have a bound.

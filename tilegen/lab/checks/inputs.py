@@ -11,9 +11,9 @@ import numpy as np
 from tilegen.backends.calls.arrays import empty, shape_of
 from tilegen.backends.calls.scalars import stored_scalar
 from tilegen.interpreter.dtypes import from_values
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Const, Gather, Index, Kernel, Load, Op, Scalar, Tensor
-from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import gathers, loads, walk
 
 # Operations that map small integers to integers without rounding.

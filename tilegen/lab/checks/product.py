@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.defined import defines_all
-from tilegen.ir.instructions import ROUNDINGS
+from tilegen.ir.facts.defined import defines_all
+from tilegen.ir.hardware.instructions import ROUNDINGS
 from tilegen.ir.nodes import Cast, Equation, Expr, Kernel, Load, Op
 from tilegen.ir.walk import rewrite, substitute
 

@@ -10,7 +10,7 @@ from math import lcm, prod
 
 from tilegen.ir.affine import Affine, Div, names_of_atom, var
 from tilegen.ir.nodes import Condition, Kernel, Loop, Tree
-from tilegen.ir.shown import size_words
+from tilegen.ir.printing.shown import size_words
 from tilegen.ir.walk import loops
 from tilegen.poly import Facts
 

@@ -11,9 +11,9 @@ from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import UsageError
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
-from tilegen.ir.ragged import sides_of
-from tilegen.ir.scatter import pick_of
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
+from tilegen.ir.reductions.ragged import sides_of
+from tilegen.ir.reductions.scatter import pick_of
 from tilegen.ir.walk import walk
 from tilegen.lab.checks.reach import Search, missed, parts_of, ways_of
 from tilegen.lowering.launch.program import names_in

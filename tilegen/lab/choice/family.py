@@ -12,10 +12,10 @@ from typing import Any
 
 from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
 from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
-from tilegen.ir.instructions import Instruction, arch_number
+from tilegen.ir.hardware.instructions import Instruction, arch_number
 from tilegen.ir.nodes import FLOATS, Kernel, Tree
 from tilegen.ir.parameter_facts import Fact, python_of
-from tilegen.ir.shown import ShownAsTable, Table, size_words
+from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops
 from tilegen.lab.choice.model import PARTS, Coefficients, Model

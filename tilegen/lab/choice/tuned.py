@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tilegen.errors import ArgumentError, TilegenError, UsageError
 from tilegen.frontend.files import read_text
-from tilegen.ir.alike import find_difference
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.comparison.alike import find_difference
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.steps import Define, Family, Member, Schedule, Setting
 from tilegen.lab.choice.family import Candidate, Chooser, fitted, parameters_of, refusal

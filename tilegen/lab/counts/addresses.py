@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
 from tilegen.lab.counts.gathers import value_of
 from tilegen.lab.counts.sites import Site, iterations

@@ -16,9 +16,9 @@ from functools import cache
 from itertools import product
 from math import gcd
 
+from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
-from tilegen.ir.row_digits import count_rows
-from tilegen.ir.swizzle import Swizzle
+from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lab.counts.addresses import Pattern, patterns
 from tilegen.lab.counts.sites import Site
 from tilegen.lab.counts.widen import widen

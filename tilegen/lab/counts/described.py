@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.instructions import ROW_BYTES, Layout, SharedMatrix
-from tilegen.ir.matching import inner_part, operand_accesses, perfect_nest, values_at
+from tilegen.ir.hardware.instructions import ROW_BYTES, Layout, SharedMatrix
+from tilegen.ir.hardware.matching import inner_part, operand_accesses, perfect_nest, values_at
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, Perform

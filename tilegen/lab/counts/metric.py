@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import prod
 
 from tilegen.backends.calls.arrays import shape_of
-from tilegen.ir.instructions import ROUNDINGS
+from tilegen.ir.hardware.instructions import ROUNDINGS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Equation, Kernel, Op
-from tilegen.ir.running import running_of
+from tilegen.ir.reductions.running import running_of
 from tilegen.ir.walk import walk
 
 # Above this number of operations a byte a kernel is limited by arithmetic, and its rate is shown in TFLOP/s.

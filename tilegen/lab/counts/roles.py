@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
-from tilegen.ir.role import role_number
+from tilegen.ir.parts.role import role_number
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lab.counts.addresses import block_places
 from tilegen.lowering.launch.program import Launch

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.choices import tests_behind_else, tests_of
-from tilegen.ir.instructions import ROW_BYTES, Instruction, SharedRows
+from tilegen.ir.facts.choices import tests_behind_else, tests_of
+from tilegen.ir.hardware.instructions import ROW_BYTES, Instruction, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Condition, Expr, Index, Load, Op, Stmt
-from tilegen.ir.show import show_expr
+from tilegen.ir.printing.show import show_expr
 from tilegen.ir.walk import gathers, loads, substitute, walk
 from tilegen.lab.counts.described import matrix_rows
 from tilegen.lab.counts.gathers import names_in

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.ir.instructions import UNITS, Instruction
+from tilegen.ir.hardware.instructions import UNITS, Instruction
 from tilegen.ir.nodes import BYTE_FLOATS
 from tilegen.lab.counts.metric import operations_per_point
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load
-from tilegen.ir.ragged import Bound, Bounds, Found
+from tilegen.ir.reductions.ragged import Bound, Bounds, Found
 from tilegen.lab.counts.addresses import block_counts, thread_values
 from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
 

@@ -15,9 +15,9 @@ import numpy as np
 from tilegen.backends.calls.arrays import as_torch
 from tilegen.backends.calls.engine import Engine
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.ir.beside import LIBRARIES, OPERATORS, Beside, path
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BYTE_FLOATS, Kernel
+from tilegen.ir.parts.beside import LIBRARIES, OPERATORS, Beside, path
 from tilegen.lab.counts.metric import is_compute_bound, moved_bytes
 
 _COPY_TEXT = """\

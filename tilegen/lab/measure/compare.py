@@ -14,7 +14,7 @@ from tilegen.backends.devices.devices import program
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Tree
-from tilegen.ir.shown import ShownAsTable, Table, size_words
+from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.lab.checks.accuracy import Accuracy, describe_errors, has_accuracy
 from tilegen.lab.measure.timing import CPU_NOTE, Progress, cells_of_time, time_programs
 from tilegen.lab.measure.tried import Run, Tried

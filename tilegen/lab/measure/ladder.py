@@ -9,7 +9,7 @@ from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine, program
 from tilegen.errors import TilegenError, UsageError
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.shown import ShownAsTable, Table, size_words
+from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.lab.checks.sizes import points
 from tilegen.lab.measure.timing import CPU_NOTE, Progress, Time, Timings, cells_of_time, time_programs
 from tilegen.lab.measure.tried import Run, Tried

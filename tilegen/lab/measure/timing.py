@@ -16,9 +16,9 @@ from tilegen.backends.calls.device_program import Program
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.errors import TilegenError, WrongResult
-from tilegen.ir.beside import Beside
+from tilegen.ir.comparison.tolerance import Tolerance, tolerance_of
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.tolerance import Tolerance, tolerance_of
+from tilegen.ir.parts.beside import Beside
 from tilegen.lab.checks import inputs
 from tilegen.lab.checks.accuracy import Accuracy
 from tilegen.lab.checks.agreement import Agreement

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 from tilegen.backends.calls.device_program import Program
 from tilegen.backends.calls.engine import Engine
 from tilegen.errors import TilegenError
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.checks.check import Trial, cases_by_tolerance, check
 from tilegen.lab.checks.sizes import CPU_LIMITS, GPU_LIMITS, limits_of_check, power_sizes, sizes_to_check
 from tilegen.lab.counts.metric import rate, unit

@@ -11,8 +11,8 @@ from tilegen.backends.calls.memory import ADDRESSABLE, bytes_text, check_free, f
 from tilegen.backends.devices.devices import InterpreterEngine
 from tilegen.backends.text.arrays import scratch_buffers, scratch_extents
 from tilegen.errors import DeviceError, UsageError
+from tilegen.ir.comparison.tolerance import tolerance_of
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel, Op, Tree
-from tilegen.ir.tolerance import tolerance_of
 from tilegen.lab.checks.sizes import limits_of_check, points, sizes_to_check, total_bytes
 from tilegen.lab.counts.metric import moved_bytes, terms
 from tilegen.lab.predict.machine import Machine

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.backends.compiler import nvrtc, sass
-from tilegen.ir.shown import ShownAsTable, Table, counted, size_words
+from tilegen.ir.printing.shown import ShownAsTable, Table, counted, size_words
 from tilegen.lab.counts import formula
 from tilegen.lab.counts.banks import Remedy
 from tilegen.lab.counts.roles import RoleLoop

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.errors import UsageError, did_you_mean
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 
 
 @dataclass(frozen=True)

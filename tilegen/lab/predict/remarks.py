@@ -10,7 +10,7 @@ from tilegen.errors import LimitError
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import BLOCK_KINDS, FLOATS, THREAD_KINDS, Const, Loop, Node, Tree
-from tilegen.ir.show import show_fact
+from tilegen.ir.printing.show import show_fact
 from tilegen.ir.walk import leaves, loops, walk
 from tilegen.ir.written import tree_of
 from tilegen.lowering import Launch, lower

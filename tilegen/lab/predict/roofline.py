@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from tilegen.backends.compiler.sass import Hot
-from tilegen.ir.lanes import WARP
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.lab.counts.addresses import LINE
 from tilegen.lab.counts.tensor_cores import tensor_seconds
 from tilegen.lab.counts.traffic import ArithmeticCount, Traffic

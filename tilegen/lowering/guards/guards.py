@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Condition, Stmt
-from tilegen.ir.ranges import interval_of
 from tilegen.lowering.launch.program import (
     Combine,
     For,

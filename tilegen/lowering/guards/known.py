@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.facts.ranges import follows, interval_of
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.ir.ranges import follows, interval_of
 from tilegen.lowering.guards.guards import IsImplied, Tests
 from tilegen.poly import Facts
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import combining_loop
+from tilegen.ir.facts.ranges import begins, interval_of
+from tilegen.ir.hardware.lanes import combining_loop
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.ranges import begins, interval_of
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_nodes, stmts, substitute
 from tilegen.poly import Facts
 

@@ -20,8 +20,17 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Buffer, Kernel, Loop, Node, Stmt
-from tilegen.ir.ragged import Bound, Bounds, Found, bounds_of, founds_of, is_empty_row, sides_of, without_tests
-from tilegen.ir.scatter import speaks_of
+from tilegen.ir.reductions.ragged import (
+    Bound,
+    Bounds,
+    Found,
+    bounds_of,
+    founds_of,
+    is_empty_row,
+    sides_of,
+    without_tests,
+)
+from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import gathers, leaves, loads, rewrite, rewrite_nodes, stmts, writes
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.program import (

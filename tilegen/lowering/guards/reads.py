@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.choices import ALWAYS, Cases, both, cases_of, condition_of, tests_behind_else
+from tilegen.ir.facts.choices import ALWAYS, Cases, both, cases_of, condition_of, tests_behind_else
 from tilegen.ir.nodes import Buffer, Cast, Condition, Const, Expr, Gather, Load, Op
 from tilegen.ir.walk import loads, rewrite
 from tilegen.lowering.guards.guards import IsImplied, Tests

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 from operator import is_
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.choices import negations
+from tilegen.ir.facts.choices import negations
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
-from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import accesses, gathers, leaves, loads
 from tilegen.poly import Facts
 

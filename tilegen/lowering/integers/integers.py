@@ -12,7 +12,8 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
-from tilegen.ir.gathers import fits_32_bits
+from tilegen.ir.facts.gathers import fits_32_bits
+from tilegen.ir.facts.ranges import follows
 from tilegen.ir.nodes import (
     BLOCK_KINDS,
     THREAD_KINDS,
@@ -26,7 +27,6 @@ from tilegen.ir.nodes import (
     Op,
     Stmt,
 )
-from tilegen.ir.ranges import follows
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch.memory import allocated
 from tilegen.lowering.launch.program import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import const, var
-from tilegen.ir.hardware import GRID_LIMIT
+from tilegen.ir.hardware.limits import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.walk import leaves, loops
 from tilegen.lowering.launch.grid import Product

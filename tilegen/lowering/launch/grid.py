@@ -8,7 +8,7 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine
-from tilegen.ir.hardware import DEALT_LIMIT, GRID_LIMIT
+from tilegen.ir.hardware.limits import DEALT_LIMIT, GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, Condition
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilegen.ir.lists import takes_together
 from tilegen.ir.nodes import BLOCK_KINDS, Stmt
+from tilegen.ir.parts.lists import takes_together
 from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes
 
 SHARED_BYTES = 33 * 4  # of the first place of a block, and of how many hits each of its warps has

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilegen.ir.descriptors import Form
+from tilegen.ir.hardware.descriptors import Form
 from tilegen.ir.nodes import Access
 
 

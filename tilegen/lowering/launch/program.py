@@ -15,8 +15,7 @@ from operator import is_
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.instructions import Instruction
-from tilegen.ir.named import Named
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
     Access,
@@ -32,7 +31,8 @@ from tilegen.ir.nodes import (
     Scalar,
     Stmt,
 )
-from tilegen.ir.ragged import Bounds
+from tilegen.ir.parts.named import Named
+from tilegen.ir.reductions.ragged import Bounds
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.memory import bytes_of

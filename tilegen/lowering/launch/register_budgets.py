@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.errors import LimitError
-from tilegen.ir.budgets import FEWEST, UNIT, WARPGROUP, launched_registers
+from tilegen.ir.hardware.budgets import FEWEST, UNIT, WARPGROUP, launched_registers
 from tilegen.ir.nodes import Loop
 
 

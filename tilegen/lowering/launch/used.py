@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.errors import LimitError
-from tilegen.ir.hardware import SHARED_LIMIT
+from tilegen.ir.hardware.limits import SHARED_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, Buffer, Tree
 from tilegen.ir.walk import accesses, gathers, walk

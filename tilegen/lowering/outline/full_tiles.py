@@ -16,7 +16,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Condition
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, with_body, with_lists
 

@@ -19,8 +19,8 @@ from math import gcd
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod, const, names_of_atom, var
+from tilegen.ir.facts.ranges import never_negative, simplify
 from tilegen.ir.nodes import Condition, Loop, Stmt
-from tilegen.ir.ranges import never_negative, simplify
 from tilegen.lowering.launch.program import For, Perform, Spmd, VectorCopy
 
 _SKIPPED = ("span", "step", "origin", "lane")  # where a value came from

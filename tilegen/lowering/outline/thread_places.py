@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses, rewrite_indices
 from tilegen.lowering.launch.program import Launch, Let, names_in
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from tilegen.ir.descriptors import ROWS, piece_of
-from tilegen.ir.instructions import Fragment, SharedMatrix
-from tilegen.ir.matching import operand_accesses, perfect_nest
+from tilegen.ir.hardware.descriptors import ROWS, piece_of
+from tilegen.ir.hardware.instructions import Fragment, SharedMatrix
+from tilegen.ir.hardware.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists

@@ -21,9 +21,9 @@ from math import prod
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
-from tilegen.ir.lanes import WARP
+from tilegen.ir.facts.ranges import begins
+from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
-from tilegen.ir.ranges import begins
 from tilegen.ir.walk import loads, loops
 from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.launch.grid import Cluster

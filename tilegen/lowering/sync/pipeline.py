@@ -28,8 +28,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, affine, const, var
+from tilegen.ir.facts.ranges import begins, follows, interval_of
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Tree
-from tilegen.ir.ranges import begins, follows, interval_of
 from tilegen.ir.walk import add_guard, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
 from tilegen.judge import has_inside, leading_copies, nest_of, staged_buffers
 

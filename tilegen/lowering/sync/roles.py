@@ -18,7 +18,7 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Condition, Index, Loop, Op
-from tilegen.ir.role import Role
+from tilegen.ir.parts.role import Role
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.program import If, Let, Spmd, names_in, with_body, with_lists

@@ -22,7 +22,7 @@ from typing import Any
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Buffer, Loop, Node
-from tilegen.ir.reserved_words import fresh
+from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.judge import boxes_in
 from tilegen.lowering.launch.grid import Product

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.hardware import AXIS_LIMIT, THREAD_LIMIT
-from tilegen.ir.lanes import WARP
+from tilegen.ir.facts.ranges import simplify
+from tilegen.ir.hardware.lanes import WARP
+from tilegen.ir.hardware.limits import AXIS_LIMIT, THREAD_LIMIT
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Tree
-from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
 from tilegen.lowering.launch.register_budgets import Budgets, choose_budgets
 

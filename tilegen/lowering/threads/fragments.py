@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LimitError
-from tilegen.ir.fragments import deal_fragments
-from tilegen.ir.matching import perfect_nest
+from tilegen.ir.hardware.fragments import deal_fragments
+from tilegen.ir.hardware.matching import perfect_nest
 from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
-from tilegen.ir.show import show_condition
+from tilegen.ir.printing.show import show_condition
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.register_guards import spare

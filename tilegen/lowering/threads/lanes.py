@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lanes import combining_loop, copied_registers, running_reads
-from tilegen.ir.linear import LINEAR
+from tilegen.ir.hardware.lanes import combining_loop, copied_registers, running_reads
 from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.show import show_condition
+from tilegen.ir.printing.show import show_condition
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.launch.program import Combine, For, If, Spmd
 

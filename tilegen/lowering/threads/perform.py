@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.ir.affine import const, var
-from tilegen.ir.descriptors import described_form
-from tilegen.ir.instructions import Fragment, Layout, SharedMatrix
-from tilegen.ir.lane_bits import point_of_lane
-from tilegen.ir.matching import inner_part, operand_accesses, operand_points, perfect_nest, rounded_operands, values_at
+from tilegen.ir.facts.ranges import simplify
+from tilegen.ir.hardware.descriptors import described_form
+from tilegen.ir.hardware.instructions import Fragment, Layout, SharedMatrix
+from tilegen.ir.hardware.lane_bits import point_of_lane
+from tilegen.ir.hardware.matching import (
+    inner_part,
+    operand_accesses,
+    operand_points,
+    perfect_nest,
+    rounded_operands,
+    values_at,
+)
 from tilegen.ir.nodes import Access, Buffer, Loop, Performed
-from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import in_loops
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import If, Perform, Spmd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.nodes import Expr, Stmt
-from tilegen.ir.scatter import pick_of
+from tilegen.ir.reductions.scatter import pick_of
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import For, Spmd, nodes
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.atomics import WIDE
-from tilegen.ir.choices import condition_of
-from tilegen.ir.hardware import ACCESS_LIMIT
+from tilegen.ir.facts.choices import condition_of
+from tilegen.ir.hardware.atomics import WIDE
+from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
-from tilegen.ir.show import show_condition
+from tilegen.ir.printing.show import show_condition
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards.guards import IsImplied, Tests
 from tilegen.lowering.guards.reads import inside

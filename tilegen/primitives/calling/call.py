@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from tilegen.errors import SourceError, did_you_mean
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.steps import Argument, Dots, Items, Number, StepCall, Word
 from tilegen.primitives import Primitive, registry
 from tilegen.primitives.calling.words import unknown_step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.named import Named
+from tilegen.ir.parts.named import Named
 from tilegen.ir.steps import Number, StepCall
 from tilegen.primitives import Primitive
 from tilegen.primitives.calling.call import fields_by_place

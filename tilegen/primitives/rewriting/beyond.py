@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilegen.errors import StepError
-from tilegen.ir.choices import condition_of
-from tilegen.ir.initial import init_value
+from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.nodes import Condition, Const, Equation, Expr, Op, Stmt
-from tilegen.ir.rounded import with_zeros
+from tilegen.ir.reductions.initial import init_value
+from tilegen.ir.reductions.rounded import with_zeros
 from tilegen.ir.walk import loads
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Buffer, Condition
-from tilegen.ir.ranges import interval_of
 from tilegen.primitives.rewriting.region import BufferUse, Point, Region
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.derived import ComputedAt
 from tilegen.ir.nodes import Buffer, Condition, Const, Equation, Kernel, Load, Loop, Node, Range, Tree
+from tilegen.ir.parts.derived import ComputedAt
 from tilegen.ir.walk import loop_names, rewrite, substitute
 from tilegen.ir.written import nest_of
 from tilegen.primitives.rewriting.beyond import select_within

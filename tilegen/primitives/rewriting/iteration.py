@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Loop, Range, Stmt
-from tilegen.ir.ranges import interval_of
 
 
 def iteration_of(

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.instructions import Fragment, Instruction
-from tilegen.ir.lane_bits import NotDealt, fragment_of_lanes, lane_bits
-from tilegen.ir.matching import operand_accesses, perfect_nest
+from tilegen.ir.hardware.instructions import Fragment, Instruction
+from tilegen.ir.hardware.lane_bits import NotDealt, fragment_of_lanes, lane_bits
+from tilegen.ir.hardware.matching import operand_accesses, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Performed, Stmt, Tensor, Tree
-from tilegen.ir.show import show_stmt
+from tilegen.ir.printing.show import show_stmt
 from tilegen.ir.walk import accesses, constant_extents, leaves, loads, loops
 from tilegen.primitives import LoopName
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.facts.ranges import interval_of, simplify
 from tilegen.ir.nodes import Buffer
-from tilegen.ir.ranges import interval_of, simplify
 from tilegen.primitives.rewriting.region import Point
 
 

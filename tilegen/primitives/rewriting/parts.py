@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.derived import Split
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Condition, Equation, Kernel, Load, Range, Tensor, Tree
-from tilegen.ir.ranges import interval_of
+from tilegen.ir.parts.derived import Split
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives.rewriting.names import Names, word_of
 from tilegen.primitives.rewriting.terms import Terms

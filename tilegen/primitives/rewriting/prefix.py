@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.initial import COMBINES
-from tilegen.ir.linear import LINEAR, running_form
+from tilegen.ir.facts.ranges import least_value
 from tilegen.ir.nodes import Condition, Equation, Kernel, Range, Tree
-from tilegen.ir.ranges import least_value
-from tilegen.ir.running import compared, depends_on
+from tilegen.ir.reductions.initial import COMBINES
+from tilegen.ir.reductions.linear import LINEAR, running_form
+from tilegen.ir.reductions.running import compared, depends_on
 from tilegen.ir.walk import substitute
 from tilegen.primitives.rewriting.terms import need_reduction
 

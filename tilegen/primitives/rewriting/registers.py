@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
+from tilegen.ir.facts.ranges import simplify
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.ranges import simplify
 from tilegen.ir.walk import in_loops, rewrite_indices, substitute
 from tilegen.primitives.rewriting.elements import element_copied
 from tilegen.primitives.rewriting.region import Point, Region

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.derived import Regrouped
 from tilegen.ir.nodes import Buffer, Equation, Kernel, Node, Tensor, Tree
+from tilegen.ir.parts.derived import Regrouped
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.ir.written import nest_of
 from tilegen.primitives.rewriting.names import Names

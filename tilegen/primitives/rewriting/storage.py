@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.initial import init_value
 from tilegen.ir.nodes import Access, Buffer, Const, Equation, Load, Node, Stmt, Tree
+from tilegen.ir.reductions.initial import init_value
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes, stmts
 from tilegen.ir.written import nest_of
 from tilegen.primitives.rewriting.beyond import beyond_of, select_within

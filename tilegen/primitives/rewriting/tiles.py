@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.initial import COMBINES
-from tilegen.ir.linear import after_step
 from tilegen.ir.nodes import Condition, Equation, Load, Op, Range
+from tilegen.ir.reductions.initial import COMBINES
+from tilegen.ir.reductions.linear import after_step
 from tilegen.ir.walk import substitute
 from tilegen.primitives.rewriting.names import Names
 from tilegen.primitives.rewriting.prefix import Prefix

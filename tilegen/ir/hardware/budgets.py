@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.instructions import UNITS
+from tilegen.ir.hardware.instructions import UNITS
 
 REGISTERS = 65536
 """Of a multiprocessor, since sm_30."""

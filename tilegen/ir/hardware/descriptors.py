@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from tilegen.ir.affine import Affine, const
-from tilegen.ir.boxes import Box, Numbers, first_of_equals
-from tilegen.ir.instructions import PIECES, ROW_BYTES, SharedMatrix
-from tilegen.ir.matching import inner_part
+from tilegen.ir.facts.row_digits import count_rows, row_number
+from tilegen.ir.hardware.boxes import Box, Numbers, first_of_equals
+from tilegen.ir.hardware.instructions import PIECES, ROW_BYTES, SharedMatrix
+from tilegen.ir.hardware.matching import inner_part
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
-from tilegen.ir.row_digits import count_rows, row_number
-from tilegen.ir.swizzle import hardware_swizzle
+from tilegen.ir.parts.swizzle import hardware_swizzle
 
 ROWS = 8
 """That lie one behind the other."""

@@ -19,9 +19,9 @@ from math import prod
 from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.lane_bits import LaneBits, NotDealt, count_of, lane_bits, runs_of_bits, value_by_lane
+from tilegen.ir.facts.ranges import rejoin, simplify
+from tilegen.ir.hardware.lane_bits import LaneBits, NotDealt, count_of, lane_bits, runs_of_bits, value_by_lane
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.ranges import rejoin, simplify
 from tilegen.ir.walk import (
     accesses,
     constant_extents,

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.defined import conditions_on_left
-from tilegen.ir.derived import Ranked
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import Condition, Const, Equation, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.parts.derived import Ranked
 from tilegen.ir.walk import substitute
 
 MOST_LOOPS = 2  # of a list

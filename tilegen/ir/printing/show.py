@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.linear import LINEAR, after_step
-from tilegen.ir.lists import Hits
 from tilegen.ir.nodes import (
     Buffer,
     Cast,
@@ -21,6 +19,8 @@ from tilegen.ir.nodes import (
     Stmt,
     Tree,
 )
+from tilegen.ir.parts.lists import Hits
+from tilegen.ir.reductions.linear import LINEAR, after_step
 
 _PRECEDENCE = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,

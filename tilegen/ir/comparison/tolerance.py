@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.derived import Split
-from tilegen.ir.instructions import Instruction
+from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.nodes import Equation, Kernel, Loop, Stmt, Tree
+from tilegen.ir.parts.derived import Split
 from tilegen.ir.walk import leaves
 
 

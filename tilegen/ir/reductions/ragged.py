@@ -13,8 +13,8 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
-from tilegen.ir.ranges import interval_of
 from tilegen.ir.walk import walk
 
 # The sign of a comparison with an index on its left -> whether it is an upper end, and what is added to the other side.

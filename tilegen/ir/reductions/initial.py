@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilegen.ir.linear import LINEAR
-from tilegen.ir.lists import LISTS
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const
+from tilegen.ir.parts.lists import LISTS
+from tilegen.ir.reductions.linear import LINEAR
 
 
 def init_value(reduce: str, dtype: str) -> Const:

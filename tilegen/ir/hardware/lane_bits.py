@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.boxes import Box
-from tilegen.ir.instructions import Fragment, SharedRows
+from tilegen.ir.hardware.boxes import Box
+from tilegen.ir.hardware.instructions import Fragment, SharedRows
 from tilegen.ir.nodes import Buffer, Tensor
 
 

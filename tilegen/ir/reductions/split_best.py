@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.derived import BestOfTiles
 from tilegen.ir.nodes import Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.parts.derived import BestOfTiles
 from tilegen.ir.walk import substitute
 
 _LEAST, _MOST = float("-inf"), float("inf")

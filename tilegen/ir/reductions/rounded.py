@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.derived import RoundedUp
 from tilegen.ir.nodes import Const, Equation, Gather, Kernel, Load, Range
+from tilegen.ir.parts.derived import RoundedUp
 from tilegen.ir.walk import rewrite, walk
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Const, Expr, Index, Op
-from tilegen.ir.ragged import conjuncts
+from tilegen.ir.reductions.ragged import conjuncts
 from tilegen.ir.walk import walk
 
 

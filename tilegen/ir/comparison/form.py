@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.hardware.matching import COMMUTATIVE
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.matching import COMMUTATIVE
 from tilegen.ir.nodes import Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Scalar
-from tilegen.ir.shown import counted
+from tilegen.ir.printing.shown import counted
 from tilegen.ir.walk import loads
 
 _MOST_TRIED = 20_000  # pairs of parts, until two kernels are held to be of different forms

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from tilegen.ir.affine import Affine, const, names_of_atom
-from tilegen.ir.instructions import FORMATS
+from tilegen.ir.hardware.instructions import FORMATS
 from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses, walk
 

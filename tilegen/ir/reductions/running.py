@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.initial import COMBINES
-from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import Condition, Equation, Range
+from tilegen.ir.reductions.initial import COMBINES
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import walk
 
 

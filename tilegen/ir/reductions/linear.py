@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.choices import Cases, cases_of
+from tilegen.ir.facts.choices import Cases, cases_of
 from tilegen.ir.nodes import Condition, Const, Equation, Expr, Load, Op, Range
 from tilegen.ir.walk import loads, substitute
 

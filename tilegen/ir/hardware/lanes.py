@@ -20,8 +20,8 @@ from itertools import count
 from operator import attrgetter
 
 from tilegen.ir.affine import const
-from tilegen.ir.linear import LINEAR
 from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
+from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import accesses, loads, writes
 
 WARP = 32

@@ -1,0 +1,1 @@
+"""What follows from an expression or an equation as it stands, without a solver."""

@@ -1,0 +1,1 @@
+"""Trees, tables and words as people read them, and names that compilers accept."""
