@@ -11,8 +11,8 @@ from tilegen.backends.system.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, numbers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.files import read_file, shorten
-from tilegen.frontend.instructions import InstructionsOf
-from tilegen.frontend.scan import MOST_CHARACTERS
+from tilegen.frontend.instructions.build import InstructionsOf
+from tilegen.frontend.parsing.scan import MOST_CHARACTERS
 from tilegen.frontend.stock import (
     standard_steps,
     stock,

@@ -17,7 +17,7 @@ from tilegen.interpreter.dtypes import from_values, to_values
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import FLOATS, Kernel
 from tilegen.ir.written import tree_of
-from tilegen.judge.equations import check_equations
+from tilegen.judge.kernel.equations import check_equations
 
 ROOT = Path(__file__).parents[2]
 ALL = [(case, sizes) for case in CASES for sizes in case.sizes]

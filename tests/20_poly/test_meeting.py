@@ -12,8 +12,8 @@ from tilegen.poly.execution import rows_before, ways_before, ways_between
 from tilegen.poly.instances import Placed, Use, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, solvable
-from tilegen.proof.inlining import without_calls
 from tilegen.proof.lift import lift
+from tilegen.proof.reading.inlining import without_calls
 
 
 def apart(original, one, two, a, b, shared, order):

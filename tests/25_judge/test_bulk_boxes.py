@@ -10,8 +10,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge import judge
-from tilegen.judge.bulk import check_bulk
-from tilegen.judge.bulk_stores import check_bulk_stores
+from tilegen.judge.transfers.bulk import check_bulk
+from tilegen.judge.transfers.bulk_stores import check_bulk_stores
 from tilegen.poly import Refused
 from tilegen.poly.instances import project
 

@@ -14,7 +14,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Condition, Load, Loop, Stmt
 from tilegen.ir.walk import rewrite
 from tilegen.judge import judge
-from tilegen.judge.matrices import check_matrices
+from tilegen.judge.instructions.matrices import check_matrices
 from tilegen.lowering import lower
 from tilegen.poly.instances import project
 from tilegen.poly.verdict import Refused

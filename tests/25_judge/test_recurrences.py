@@ -15,7 +15,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Load
 from tilegen.ir.printing.show import show
 from tilegen.ir.written import tree_of
-from tilegen.judge.recurrences import check_defined_before
+from tilegen.judge.kernel.recurrences import check_defined_before
 from tilegen.lowering import lower
 from tilegen.poly.verdict import Refused
 from tilegen.proof import prove

@@ -7,7 +7,7 @@ import pytest
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, parse
 from tilegen.frontend.stock import stock_instructions
-from tilegen.judge.recurrences import in_sequence
+from tilegen.judge.kernel.recurrences import in_sequence
 from tilegen.schedule import apply
 
 FILES = sorted((Path(__file__).parents[1] / "errors" / "steps").glob("*.tg"))

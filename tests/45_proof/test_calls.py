@@ -11,7 +11,7 @@ from tilegen.lowering import lower
 from tilegen.lowering.launch.program import Call, Declare, For, Function, If, Let, nodes
 from tilegen.poly import Refused
 from tilegen.proof import prove
-from tilegen.proof.inlining import without_calls
+from tilegen.proof.reading.inlining import without_calls
 
 n, i = var("n"), var("i")
 

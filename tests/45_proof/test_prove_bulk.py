@@ -16,7 +16,7 @@ from tilegen.lowering import lower
 from tilegen.lowering.launch.timelines import LAUNCHES, Await
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
-from tilegen.proof.bulk import check_boxes
+from tilegen.proof.reading.bulk import check_boxes
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,7 +4,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Loop, Stmt
 from tilegen.ir.walk import add_guard, stmts, substitute
 from tilegen.lowering.launch.timelines import COPIES, FILLED, STORES
-from tilegen.proof.said import is_event, says, started
+from tilegen.proof.reading.said import is_event, says, started
 
 PLAIN = Stmt("A", Access("A", (var("i"),)), Const(0, "f32"))
 

@@ -10,7 +10,7 @@ from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.program import For, If
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.proof.versions import _drop_repeated
+from tilegen.proof.reading.versions import _drop_repeated
 
 TEXT = """
 kernel add(A: f32[M]) -> C: f32[M]:

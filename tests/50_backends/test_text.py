@@ -14,8 +14,8 @@ from tests.support.stored import as_called
 from tests.support.written import tree_from
 from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of
 from tilegen.backends.text import emit
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.backends.text.wrap import LONGEST, wrap_line
 from tilegen.errors import Source
 from tilegen.frontend import build, parse

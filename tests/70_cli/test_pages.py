@@ -11,8 +11,8 @@ from tilegen.cli import load_commands, run
 from tilegen.cli.commands.help import _pages
 from tilegen.cli.looks.pages import readable, sections, words
 from tilegen.frontend.data import data_folder
+from tilegen.frontend.equations.values import _FUNCTIONS
 from tilegen.frontend.stock import stock_instructions
-from tilegen.frontend.values import _FUNCTIONS
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, REDUCTIONS, THREAD_KINDS
 
 COMMANDS = load_commands().commands

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.proof.inlining import without_calls
+from tilegen.proof.reading.inlining import without_calls
 
 
 def in_line(launches):

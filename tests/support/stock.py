@@ -7,7 +7,7 @@ from pathlib import Path
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
-from tilegen.judge.equations import check_equations
+from tilegen.judge.kernel.equations import check_equations
 from tilegen.lowering import lower
 from tilegen.schedule import apply
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.backends.text.arrays import scratch_buffers
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.errors import UsageError
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from tilegen.backends.text.arrays import written_by
 from tilegen.backends.text.body import Body
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lines import indent_lines, wrap_lines
 from tilegen.backends.text.names import names_of
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.nodes import Kernel
 from tilegen.lowering import Launch, lower
 from tilegen.schedule import start

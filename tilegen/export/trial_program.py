@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilegen.backends.text.dialect import CUDA
+from tilegen.backends.text.values.dialect import CUDA
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
 from tilegen.export.lines import fill, wrap_code
 from tilegen.export.reference import include_lines, plain_launches, reference_text

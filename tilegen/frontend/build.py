@@ -10,19 +10,19 @@ from tilegen.errors import Collected, SourceError, TilegenError, UsageError, did
 from tilegen.frontend import syntax as s
 from tilegen.frontend.beside import beside_of
 from tilegen.frontend.claims import claims_of
-from tilegen.frontend.first import argmax_place_and_start
-from tilegen.frontend.folding import Literal
-from tilegen.frontend.fractions import fix_fractions
-from tilegen.frontend.index import affine_of, conditions_of, constant_truth
-from tilegen.frontend.index_words import Declared, IndexWords, check_words, words_of
-from tilegen.frontend.lists import hits_of
-from tilegen.frontend.loops import loops_of
-from tilegen.frontend.nested import NestedReduction, write_out
-from tilegen.frontend.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
-from tilegen.frontend.promises import promises_of
-from tilegen.frontend.ragged import in_ranges, with_whole_rows
-from tilegen.frontend.targets import check_left
-from tilegen.frontend.values import Scope, unknown_reduction, value_of
+from tilegen.frontend.equations.first import argmax_place_and_start
+from tilegen.frontend.equations.folding import Literal
+from tilegen.frontend.equations.fractions import fix_fractions
+from tilegen.frontend.equations.index import affine_of, conditions_of, constant_truth
+from tilegen.frontend.equations.index_words import Declared, IndexWords, check_words, words_of
+from tilegen.frontend.equations.lists import hits_of
+from tilegen.frontend.equations.loops import loops_of
+from tilegen.frontend.equations.nested import NestedReduction, write_out
+from tilegen.frontend.equations.operators import DTYPES, Open, Typed, adapt, adapt_to_default, not_computed_error
+from tilegen.frontend.equations.promises import promises_of
+from tilegen.frontend.equations.ragged import in_ranges, with_whole_rows
+from tilegen.frontend.equations.targets import check_left
+from tilegen.frontend.equations.values import Scope, unknown_reduction, value_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.in_place import old_of

@@ -21,7 +21,7 @@ from enum import Enum
 from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.by_form import Renaming, renaming
 from tilegen.frontend.data import data_folder
-from tilegen.frontend.parameter_facts import check_facts
+from tilegen.frontend.parsing.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
 from tilegen.ir.comparison.form import find_names
 from tilegen.ir.nodes import Kernel

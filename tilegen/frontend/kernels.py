@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lark import Token
 
 from tilegen.errors import SourceError
-from tilegen.frontend.expressions import convert, convert_all, name
-from tilegen.frontend.lists import counting
-from tilegen.frontend.place import Branch, Place, branch, branches, rule, token
-from tilegen.frontend.ragged import by_rows
+from tilegen.frontend.equations.lists import counting
+from tilegen.frontend.equations.ragged import by_rows
+from tilegen.frontend.parsing.expressions import convert, convert_all, name
+from tilegen.frontend.parsing.place import Branch, Place, branch, branches, rule, token
 from tilegen.frontend.syntax import (
     Assign,
     BesideLine,

@@ -17,19 +17,19 @@ from lark.exceptions import UnexpectedInput
 from lark.indenter import DedentError, Indenter
 
 from tilegen.errors import Collected, Source, SourceError, join_errors
-from tilegen.frontend import calls, machine
 from tilegen.frontend.build import build_with_defaults
-from tilegen.frontend.complain import complain, misaligned_error
 from tilegen.frontend.data import data_folder, stock_source
-from tilegen.frontend.expressions import convert, name
 from tilegen.frontend.extend import Texts, flat_schedules
-from tilegen.frontend.families import Family, family
 from tilegen.frontend.files import read_file
-from tilegen.frontend.instructions import DeclaredInstructions
+from tilegen.frontend.instructions.build import DeclaredInstructions
 from tilegen.frontend.kernels import kernel
-from tilegen.frontend.place import Branch, Place, branch, branches, rule
-from tilegen.frontend.scan import check_text
-from tilegen.frontend.serving import families_of_schedules
+from tilegen.frontend.parsing import calls, machine
+from tilegen.frontend.parsing.complain import complain, misaligned_error
+from tilegen.frontend.parsing.expressions import convert, name
+from tilegen.frontend.parsing.families import Family, family
+from tilegen.frontend.parsing.place import Branch, Place, branch, branches, rule
+from tilegen.frontend.parsing.scan import check_text
+from tilegen.frontend.parsing.serving import families_of_schedules
 from tilegen.frontend.syntax import (
     FunctionDecl,
     InstructionDecl,

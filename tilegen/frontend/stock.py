@@ -9,9 +9,9 @@ from functools import cache
 from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
-from tilegen.frontend.instructions import DeclaredInstructions
+from tilegen.frontend.instructions.build import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions
-from tilegen.frontend.serving import check_families
+from tilegen.frontend.parsing.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.comparison.form import Names, find_names
 from tilegen.ir.nodes import Equation, Kernel

@@ -13,29 +13,29 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tilegen.ir.nodes import Kernel, Tree
-from tilegen.judge.atomics import check_atomics
-from tilegen.judge.bounds import check_bounds
-from tilegen.judge.bulk import BoxCopy, box_copy, boxes_in, check_bulk, check_lone_copies, first_element
-from tilegen.judge.bulk_stores import check_bulk_stores
-from tilegen.judge.clusters import check_clusters, share_of
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
-from tilegen.judge.cross_thread import Dependence, DependenceKind, dependences
-from tilegen.judge.dealt import check_dealt
 from tilegen.judge.derived import check_derived
-from tilegen.judge.equations import check_equations, has_sizes
-from tilegen.judge.look_back import check_apart, check_look_back
-from tilegen.judge.matrices import check_matrices
+from tilegen.judge.instructions.matrices import check_matrices
+from tilegen.judge.instructions.vectors import check_vectors
+from tilegen.judge.kernel.equations import check_equations, has_sizes
 from tilegen.judge.order import check_order
-from tilegen.judge.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
-from tilegen.judge.races import check_races, check_structure
-from tilegen.judge.running import check_running
-from tilegen.judge.scatters import check_scatters
-from tilegen.judge.specialized import check_specialized
+from tilegen.judge.places.bounds import check_bounds
+from tilegen.judge.places.scatters import check_scatters
 from tilegen.judge.statements import check_shape
+from tilegen.judge.threads.atomics import check_atomics
+from tilegen.judge.threads.cross_thread import Dependence, DependenceKind, dependences
+from tilegen.judge.threads.dealt import check_dealt
+from tilegen.judge.threads.look_back import check_apart, check_look_back
+from tilegen.judge.threads.races import check_races, check_structure
+from tilegen.judge.threads.running import check_running
+from tilegen.judge.threads.waiting import check_waiting
+from tilegen.judge.transfers.bulk import BoxCopy, box_copy, boxes_in, check_bulk, check_lone_copies, first_element
+from tilegen.judge.transfers.bulk_stores import check_bulk_stores
+from tilegen.judge.transfers.clusters import check_clusters, share_of
+from tilegen.judge.transfers.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
+from tilegen.judge.transfers.specialized import check_specialized
 from tilegen.judge.updates import check_updates
-from tilegen.judge.vectors import check_vectors
-from tilegen.judge.waiting import check_waiting
 from tilegen.poly.instances import Projection, project
 from tilegen.poly.system import Undecided
 from tilegen.poly.verdict import Refused, Violation

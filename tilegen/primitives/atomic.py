@@ -10,8 +10,8 @@ from tilegen.ir.nodes import Loop, Node, Stmt, Tree
 from tilegen.ir.parts.lists import MOST_TOGETHER, takes_together
 from tilegen.ir.walk import leaves, loop_names, loops, rewrite, substitute
 from tilegen.primitives import BufferName, LoopName, primitive
+from tilegen.primitives.equations.terms import need_reduction
 from tilegen.primitives.rewriting.names import Names
-from tilegen.primitives.rewriting.terms import need_reduction
 from tilegen.primitives.rewriting.tree import need_loop
 
 

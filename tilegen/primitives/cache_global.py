@@ -11,11 +11,11 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import in_loops, loads
 from tilegen.primitives import BufferName, NewName, primitive
+from tilegen.primitives.equations.storage import compute_in_storage
 from tilegen.primitives.rewriting.layout import dimension_words, group_dimensions, join_index
 from tilegen.primitives.rewriting.names import name_of_copy
 from tilegen.primitives.rewriting.redirect import redirect, reparent
 from tilegen.primitives.rewriting.region import Point
-from tilegen.primitives.rewriting.storage import compute_in_storage
 from tilegen.primitives.rewriting.tree import need_buffer
 
 

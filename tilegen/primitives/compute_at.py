@@ -9,9 +9,9 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Equation, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loads, loops, reads, rewrite, stmts
 from tilegen.primitives import BufferName, LoopName, primitive
-from tilegen.primitives.rewriting.beyond import beyond_of
+from tilegen.primitives.equations.beyond import beyond_of
+from tilegen.primitives.equations.computed import Computed, compute_in_box, plain_equation, with_computed_equation
 from tilegen.primitives.rewriting.box import box_of
-from tilegen.primitives.rewriting.computed import Computed, compute_in_box, plain_equation, with_computed_equation
 from tilegen.primitives.rewriting.iteration import iteration_of
 from tilegen.primitives.rewriting.region import region_of
 from tilegen.primitives.rewriting.tree import need_buffer, need_loop

@@ -12,8 +12,8 @@ from tilegen.ir.reductions.ranked import MOST_LOOPS, ranked
 from tilegen.ir.walk import loop_names
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.rewriting.regroup import need_nest
-from tilegen.primitives.rewriting.terms import need_reduction
+from tilegen.primitives.equations.regroup import need_nest
+from tilegen.primitives.equations.terms import need_reduction
 from tilegen.primitives.rewriting.tree import need_fresh
 
 

@@ -9,10 +9,10 @@ from tilegen.ir.nodes import Buffer, Equation, Kernel, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loads, rewrite, stmts
 from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
+from tilegen.primitives.equations.partial import Partial, nest_at
+from tilegen.primitives.equations.parts import split_reduction
+from tilegen.primitives.equations.terms import Terms, need_reduction, terms_of
 from tilegen.primitives.rewriting.layout import storage_order
-from tilegen.primitives.rewriting.partial import Partial, nest_at
-from tilegen.primitives.rewriting.parts import split_reduction
-from tilegen.primitives.rewriting.terms import Terms, need_reduction, terms_of
 from tilegen.primitives.rewriting.tree import need_fresh, need_loop
 
 

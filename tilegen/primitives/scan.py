@@ -12,8 +12,8 @@ from tilegen.ir.parts.derived import Regrouped
 from tilegen.ir.reductions.running import running_of
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.rewriting.prefix import Prefix, prefix_of
-from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup, terms_of, with_reader
+from tilegen.primitives.equations.prefix import Prefix, prefix_of
+from tilegen.primitives.equations.regroup import fresh_names, need_nest, regroup, terms_of, with_reader
 from tilegen.primitives.rewriting.tree import need_fresh
 
 

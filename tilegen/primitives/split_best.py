@@ -11,7 +11,7 @@ from tilegen.ir.reductions.split_best import ranking_of, with_tiles
 from tilegen.ir.walk import loop_names
 from tilegen.ir.written import tree_of
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.rewriting.terms import need_reduction
+from tilegen.primitives.equations.terms import need_reduction
 from tilegen.primitives.rewriting.tree import need_fresh
 
 

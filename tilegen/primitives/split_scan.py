@@ -10,9 +10,9 @@ from tilegen.ir.parts.derived import Regrouped
 from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import loop_names
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.rewriting.prefix import Prefix, prefix_of
-from tilegen.primitives.rewriting.regroup import fresh_names, need_nest, regroup
-from tilegen.primitives.rewriting.tiles import Tiles
+from tilegen.primitives.equations.prefix import Prefix, prefix_of
+from tilegen.primitives.equations.regroup import fresh_names, need_nest, regroup
+from tilegen.primitives.equations.tiles import Tiles
 from tilegen.primitives.rewriting.tree import need_fresh
 
 

@@ -16,17 +16,17 @@ from tilegen.ir.printing.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
 from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts
-from tilegen.proof.bulk import check_boxes
-from tilegen.proof.coordinates import inline_names
-from tilegen.proof.dealing import check_alike, part_tiles, walk_twice
 from tilegen.proof.dependent_launch import without_launch_waits
-from tilegen.proof.inlining import without_calls
-from tilegen.proof.instructions import check_rows
-from tilegen.proof.lane_loops import check_aligned
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits, check_pitches
 from tilegen.proof.look_back import Handed, check_handed, without_look_back
 from tilegen.proof.obligations import Obligation, ask, discharge
+from tilegen.proof.reading.bulk import check_boxes
+from tilegen.proof.reading.coordinates import inline_names
+from tilegen.proof.reading.dealing import check_alike, part_tiles, walk_twice
+from tilegen.proof.reading.inlining import without_calls
+from tilegen.proof.reading.instructions import check_rows
+from tilegen.proof.reading.lane_loops import check_aligned
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 

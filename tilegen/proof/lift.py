@@ -26,20 +26,20 @@ from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, names_in, nodes
 from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
 from tilegen.poly import Refused, Unproved
-from tilegen.proof.barriers import GroupCount, Slot, Stop
-from tilegen.proof.budgets import without_budgets
-from tilegen.proof.bulk import SEEN_STORES, barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
-from tilegen.proof.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
-from tilegen.proof.exchanges import Exchanges, exchanges_of, join_terms
-from tilegen.proof.extras import Extras
-from tilegen.proof.instructions import ACCESSES, PRODUCTS, expand_instructions
-from tilegen.proof.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.obligations import Extra, Question, questions
-from tilegen.proof.roles import Ring, join_roles
-from tilegen.proof.running import read_running
-from tilegen.proof.said import Said, is_event, says
-from tilegen.proof.straighten import straighten
-from tilegen.proof.versions import MEANT, drop_repeated_versions, merge_versions
+from tilegen.proof.reading.bulk import SEEN_STORES, barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
+from tilegen.proof.reading.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
+from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
+from tilegen.proof.reading.extras import Extras
+from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS, expand_instructions
+from tilegen.proof.reading.lane_loops import expand_vectors, roll_runs
+from tilegen.proof.reading.roles import Ring, join_roles
+from tilegen.proof.reading.running import read_running
+from tilegen.proof.reading.said import Said, is_event, says
+from tilegen.proof.reading.straighten import straighten
+from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
+from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
+from tilegen.proof.waiting.budgets import without_budgets
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Launches whose blocks hand on a value, read as the loop that they are iterations of.
 
-What the judge's theorem asks (`judge/look_back.py`) is asked here of the program that is printed: that all threads of a
-block come by one look-back, for what the block then adds, unconditionally and once, to a value that nothing has used
-before; and, of the tree that is read back, that iterations share nothing else.
+What the judge's theorem asks (`judge/threads/look_back.py`) is asked here of the program that is printed: that all
+threads of a block come by one look-back, for what the block then adds, unconditionally and once, to a value that
+nothing has used before; and, of the tree that is read back, that iterations share nothing else.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import Declare, For, If, Launch, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import LookBack
 from tilegen.poly import Refused
-from tilegen.proof.lane_loops import written_buffers
 from tilegen.proof.lift import Lifted
+from tilegen.proof.reading.lane_loops import written_buffers
 
 _ONE = Product((const(1),))
 

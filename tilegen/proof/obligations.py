@@ -11,22 +11,25 @@ from types import MappingProxyType
 from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_nodes
-from tilegen.judge.atomics import check_atomics
-from tilegen.judge.bounds import check_bounds, is_within
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.order import check_order
-from tilegen.judge.races import check_races, check_structure
-from tilegen.judge.ragged import check_ragged
-from tilegen.judge.running import check_running
-from tilegen.judge.scatters import check_scatters
+from tilegen.judge.places.bounds import check_bounds, is_within
+from tilegen.judge.places.ragged import check_ragged
+from tilegen.judge.places.scatters import check_scatters
 from tilegen.judge.statements import check_shape
+from tilegen.judge.threads.atomics import check_atomics
+from tilegen.judge.threads.races import check_races, check_structure
+from tilegen.judge.threads.running import check_running
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.barriers import (
+from tilegen.proof.reading.bulk import SEEN_STORES, without_events
+from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS
+from tilegen.proof.reading.roles import Ring
+from tilegen.proof.waiting.barriers import (
     CertainBarriers,
     GroupCount,
     Slot,
@@ -35,15 +38,12 @@ from tilegen.proof.barriers import (
     check_minimal,
     check_synchronised,
 )
-from tilegen.proof.bulk import SEEN_STORES, without_events
-from tilegen.proof.bulk_stores import check_stored, check_stores
-from tilegen.proof.happens_before import check_events, meetings_of_waits
-from tilegen.proof.instructions import ACCESSES, PRODUCTS
-from tilegen.proof.moments import RANK
-from tilegen.proof.products import check_products
-from tilegen.proof.ragged import check_shared
-from tilegen.proof.roles import Ring
-from tilegen.proof.waits import check_waits
+from tilegen.proof.waiting.bulk_stores import check_stored, check_stores
+from tilegen.proof.waiting.happens_before import check_events, meetings_of_waits
+from tilegen.proof.waiting.moments import RANK
+from tilegen.proof.waiting.products import check_products
+from tilegen.proof.waiting.ragged import check_shared
+from tilegen.proof.waiting.waits import check_waits
 
 
 @dataclass(frozen=True)

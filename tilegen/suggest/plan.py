@@ -18,20 +18,20 @@ from tilegen.ir.nodes import Equation
 from tilegen.lab.predict.explain import explain_tree
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower
-from tilegen.suggest.columns import by_columns, is_by_columns
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.lists import by_ranks, is_list
 from tilegen.suggest.nests import Nests, nests_of
-from tilegen.suggest.pointwise import is_pointwise, pointwise
-from tilegen.suggest.product import is_product, product
-from tilegen.suggest.recurrence import is_recurrence, recurrence
-from tilegen.suggest.rows import by_rows, is_by_rows
-from tilegen.suggest.running import is_running, running
-from tilegen.suggest.scattered import is_scattered, is_unordered, scattered, unordered
-from tilegen.suggest.split import divide, is_divided
-from tilegen.suggest.tensor_cores import is_short_product, short_product
-from tilegen.suggest.turned import is_turned, turned
-from tilegen.suggest.windows import convolution, is_convolution
+from tilegen.suggest.rules.columns import by_columns, is_by_columns
+from tilegen.suggest.rules.lists import by_ranks, is_list
+from tilegen.suggest.rules.pointwise import is_pointwise, pointwise
+from tilegen.suggest.rules.product import is_product, product
+from tilegen.suggest.rules.recurrence import is_recurrence, recurrence
+from tilegen.suggest.rules.rows import by_rows, is_by_rows
+from tilegen.suggest.rules.running import is_running, running
+from tilegen.suggest.rules.scattered import is_scattered, is_unordered, scattered, unordered
+from tilegen.suggest.rules.split import divide, is_divided
+from tilegen.suggest.rules.tensor_cores import is_short_product, short_product
+from tilegen.suggest.rules.turned import is_turned, turned
+from tilegen.suggest.rules.windows import convolution, is_convolution
 
 
 @dataclass(frozen=True)

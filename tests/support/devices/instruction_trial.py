@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from tilegen.backends.compiler.instructions import PACKED, REGISTERS, device_function, output_first, row_operands
-from tilegen.backends.text.dialect import CUDA
 from tilegen.backends.text.helpers import helpers
+from tilegen.backends.text.values.dialect import CUDA
 from tilegen.ir.hardware.descriptors import ROWS
 from tilegen.ir.hardware.instructions import PIECES, ROW_BYTES, Fragment, Instruction, Layout, SharedMatrix, SharedRows
 from tilegen.ir.nodes import DTYPE_BYTES

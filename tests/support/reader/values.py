@@ -11,8 +11,8 @@ from functools import reduce
 from math import inf
 
 from tests.support.reader import c_text
-from tilegen.backends.text.dialect import CUDA, OPENCL
-from tilegen.backends.text.wrapping import may_wrap
+from tilegen.backends.text.values.dialect import CUDA, OPENCL
+from tilegen.backends.text.values.wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar

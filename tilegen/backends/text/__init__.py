@@ -11,15 +11,15 @@ from tilegen.backends.compiler.instructions import device_function
 from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_extents, shared_extents, written_by
 from tilegen.backends.text.body import Body
-from tilegen.backends.text.dialect import CUDA, OPENCL, Dialect
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import TILES, names_of
-from tilegen.backends.text.parameter_names import ParameterNames, parameter_names
 from tilegen.backends.text.tiles import describe_tiles, tile_coordinates
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
+from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
+from tilegen.backends.text.values.expr import Writer
+from tilegen.backends.text.values.parameter_names import ParameterNames, parameter_names
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.in_place import memory_of

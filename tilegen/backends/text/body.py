@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.backends.text.arrays import register_extents
-from tilegen.backends.text.best import best_lines
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer, vector_word
 from tilegen.backends.text.functions import seen_by
 from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import list_lines, take_line
 from tilegen.backends.text.perform import call_of
 from tilegen.backends.text.ragged import ends
-from tilegen.backends.text.shared import named_parts
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import number_line, timeline_lines
+from tilegen.backends.text.values.best import best_lines
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer, vector_word
+from tilegen.backends.text.values.shared import named_parts
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.ir.reductions.linear import LINEAR, after_step

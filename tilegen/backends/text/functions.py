@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.backends.text.arrays import register_extents, shared_extents, written_by
-from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.walk import accesses, gathers, walk

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from tilegen.backends.text.dialect import Dialect
-from tilegen.backends.text.numbers import RANGES, saturating_helper
+from tilegen.backends.text.values.dialect import Dialect
+from tilegen.backends.text.values.numbers import RANGES, saturating_helper
 
 _FILES = {
     "cuda": ("lanes.cuh", "numbers.cuh", "copies.cuh", "products.cuh", "bulk.cuh", "tiles.cuh"),

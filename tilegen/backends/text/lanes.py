@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.names import exchange_name
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import Const, Expr, Op
 from tilegen.ir.reductions.initial import init_value

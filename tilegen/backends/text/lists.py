@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.lines import under_head
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Stmt
 from tilegen.ir.parts.lists import Hits

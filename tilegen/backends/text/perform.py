@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import Fragment, Layout
 from tilegen.ir.nodes import Access

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Load
 from tilegen.ir.reductions.ragged import Bound, Found

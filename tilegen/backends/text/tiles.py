@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.lines import under_head
 from tilegen.backends.text.names import TILES
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
 from tilegen.lowering import Launch

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilegen.backends.text.dialect import CUDA
-from tilegen.backends.text.expr import Writer
 from tilegen.backends.text.perform import hold_lines
+from tilegen.backends.text.values.dialect import CUDA
+from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access
 from tilegen.ir.walk import rewrite_indices

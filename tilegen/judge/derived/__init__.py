@@ -16,7 +16,7 @@ from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.ranked import check_ranked
 from tilegen.judge.derived.regrouped import check_regrouped
 from tilegen.judge.derived.rounded import check_rounded
-from tilegen.judge.recurrences import check_defined_before
+from tilegen.judge.kernel.recurrences import check_defined_before
 from tilegen.poly.verdict import Refused
 
 

@@ -27,7 +27,7 @@ from tilegen.ir.reductions.linear import LINEAR, previous, running_form
 from tilegen.ir.walk import loads, substitute
 from tilegen.judge.coverage import check_instances
 from tilegen.judge.derived.parts import equation_of
-from tilegen.judge.equation_points import points_of
+from tilegen.judge.kernel.equation_points import points_of
 from tilegen.judge.order import check_order
 from tilegen.poly.instances import project
 from tilegen.poly.system import range_of, solvable

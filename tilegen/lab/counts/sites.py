@@ -36,7 +36,7 @@ from tilegen.lowering.launch.program import (
 )
 from tilegen.lowering.launch.timelines import STORES, Barrier, Box, OtherNode, StartRing
 from tilegen.lowering.threads.scatters import scattered
-from tilegen.proof.inlining import without_calls
+from tilegen.proof.reading.inlining import without_calls
 
 _EXPANDED = 256  # elements of an unrolled loop's accesses that are compared one by one
 

@@ -1,0 +1,1 @@
+"""Declarations of instructions, checked by enumeration."""

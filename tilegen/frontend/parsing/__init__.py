@@ -1,0 +1,1 @@
+"""From a parse tree to declarations: heads, steps, expressions and places, with complaints in plain words."""

@@ -1,0 +1,1 @@
+"""What the hardware does as one: instructions on matrices, and accesses of whole vectors."""

@@ -1,0 +1,131 @@
+"""Tiles that are dealt: a block that takes several of them is as good as a block for each.
+
+Theorem: the launch computes what it would with a block for each tile (`part_tiles`), if it is right so, and if
+nothing that it does on the chip in one tile meets what it does in another one without a wait in between
+(`walk_twice`).
+
+Why: the law of `lowering.dealing` gives each tile to one block. Blocks may run at once, so that a tile of another
+block is like one of another block in a grid, with memory of its own. In one block, tiles come one after the other, in
+an order that the number of blocks decides. A block that comes by all tiles twice, in nested loops, has each of two
+tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for behind what is
+done in the one and before what is done in the other. So two accesses that need a wait have one, in whatever order a
+block takes tiles, and all threads come by it, for they take the same tiles. What a tile reads on the chip was written
+in this same tile: that is what the launch with a block for each tile shows.
+
+Slots of a ring are counted on from tile to tile, by all roles alike: a ring that runs equally often in each tile goes
+through the same numbers, whatever the tiles are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from tilegen.ir.affine import const
+from tilegen.ir.walk import walk
+from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, names_in, nodes, with_lists
+from tilegen.lowering.launch.timelines import (
+    CLUSTER,
+    REGISTERS,
+    STORES,
+    NextSlot,
+    StartBarriers,
+    StartRing,
+    is_await,
+    is_event,
+)
+from tilegen.poly import Refused
+from tilegen.proof.reading.roles import Ring
+
+
+def part_tiles(launch: Launch) -> Launch:
+    """`launch` with a block for each tile, which it comes by once; itself where none are dealt. Raises Refused."""
+    _check_tiles(launch)
+    return replace(launch, body=_without_tiles(launch.body, lambda node: replace(node, kind="serial")), dealt=0)
+
+
+def walk_twice(launch: Launch) -> Launch:
+    """`launch` with a block that comes by all tiles, two times; itself where none are dealt."""
+    if not launch.dealt:
+        return launch
+    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
+    counts = [("tiles.again", const(2)), *zip(names, launch.grid[0].factors, strict=True)]
+
+    def around(node: For) -> For:
+        *outer, (name, extent) = counts
+        last = For(name, extent, node.body)
+        return reduce(lambda inner, loop: For(loop[0], loop[1], (inner,)), reversed(outer), last)
+
+    return replace(
+        launch,
+        body=_without_tiles(launch.body, around),
+        coordinates=tuple(each for each in launch.coordinates if each[0] not in names),
+        grid=(Product((const(1),)), *launch.grid[1:]),
+        dealt=0,
+    )
+
+
+def check_alike(rings: Mapping[int, Ring], launches: Sequence[Launch]) -> None:
+    """Refused where a ring runs more often in one tile than in another. `rings` are those of the launches by number."""
+    for number, ring in rings.items():
+        said = ring.extent.names().union(*(test.value.names() for test in ring.tests))
+        if said & tile_names(launches[number]):
+            raise Refused(f"how often '{ring.loop}' runs is not the same in all tiles")
+
+
+def tile_names(launch: Launch) -> frozenset[str]:
+    """The coordinates of its tiles."""
+    return frozenset(name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x")
+
+
+def _check_tiles(launch: Launch) -> None:
+    """Refused where a thread does something outside of the tiles of its block, or comes by them twice."""
+    if not launch.dealt:
+        if any(isinstance(node, For) and node.kind == "tiles" for node in nodes(launch.body)):
+            raise Refused("a block goes from tile to tile, and none are dealt")
+        return
+    tiles = tile_names(launch)
+    if len(launch.grid[0].factors) != len(tiles):
+        raise Refused("not every number of a tile has a name")
+    outside: list[Spmd] = []
+    if _collect(launch.body, outside) != 1:
+        raise Refused("some threads do not come by the tiles of their block, or not once")
+    other = next((n for n in outside if not _is_set_up(n)), None)
+    if other is not None:
+        raise Refused(f"{launch.name} does something outside of its tiles: {type(other).__name__}")
+    if names_in(walk(outside)) & tiles:
+        raise Refused("a tile is spoken of outside of it")
+
+
+def _is_set_up(node: Spmd) -> bool:
+    """True for what is done before all tiles or behind them, and says nothing of memory."""
+    plain = isinstance(node, If | Flag | Let | StartBarriers | StartRing | NextSlot)
+    return plain or is_await(node, CLUSTER, STORES) or is_event(node, REGISTERS)
+
+
+def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:
+    """How many loops over tiles a thread comes by, the fewest if not all alike; what else it does goes to `outside`."""
+    count = 0
+    for node in body:
+        if isinstance(node, For) and node.kind == "tiles":
+            count += 1 + sum(isinstance(each, For) and each.kind == "tiles" for each in nodes(node.body))
+        elif isinstance(node, If):
+            outside.append(replace(node, body=(), orelse=()))
+            inner = [_collect(each, outside) for each in (node.body, node.orelse)]
+            # Threads that no role has do nothing.
+            count += max(inner) if all(n <= 1 for n in inner) else 2
+        else:
+            outside.append(node)
+    return count
+
+
+def _without_tiles(body: tuple[Spmd, ...], change: Callable[[For], For]) -> tuple[Spmd, ...]:
+    """`body` with `change` of each loop over tiles."""
+    return tuple(
+        change(node)
+        if isinstance(node, For) and node.kind == "tiles"
+        else with_lists(node, lambda inner: _without_tiles(inner, change))
+        for node in body
+    )

@@ -1,0 +1,1 @@
+"""Who waits for whom: barriers, asynchronous copies and products, and what happens before what."""

@@ -1,0 +1,416 @@
+"""Happens before: what threads wait for, they get, and nothing is read before or overwritten early.
+
+An event is a phase of a barrier: of an array of S, event n is phase n/S of barrier n%S. It happens when all have
+arrived: one thread that says how many bytes come, and these; or each warp of the consumers, which has read them.
+Nothing but the parity of a phase can be waited for: a thread goes on if the current phase has another one.
+
+Theorem: the threads of a block, or of a cluster of blocks, compute what the one program does, and none waits for ever,
+if for each array
+
+- order: threads arrive for rising numbers, each once, and know that n - S has happened when they arrive for n;
+- progress: all arrivals for n stand before a wait for n in the one program;
+- parity: whoever waits for n knows that n - S has happened, and comes by before anybody arrives for n + S;
+- reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
+- overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, with a fence before if it has
+  loaded from it, and whoever copies to the slot for n + S has waited for that; without roles barriers of the block see
+  to it (`barriers`);
+- writes: of two copies to one place the first is for a lower number at the same barrier; nothing else writes there;
+- ends: somebody waits for whatever copies arrive at;
+- turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
+  have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it.
+
+The blocks of a cluster run at once, and are in the one program like more threads: which block it is, its rank, tells
+them apart as a coordinate does. Memory and barriers are each block's own. What is sent to several blocks is said of
+each of these, in whose memory it is, by the block that does it: copies are arrivals of others there, and know as much.
+Bytes that come before they are expected count for the same phase, which does not end without the arrival of whoever
+expects them. All threads meet when the barriers have been started, and again behind all else: no barrier or memory is
+gone when others arrive there, or copy; whoever waits for copies has not left.
+
+A thread knows that an event has happened which it has waited for; or of which somebody knew who then arrived at another
+one that it has waited for. One thing comes before another if a barrier stands between them, or if the thread of the
+second has waited for an event for which that of the first arrived behind it.
+
+Why: the one program has an order in which all can run: the first wait in it that did not end would have all its
+arrivals before it. In any other order each wait lets through no more than there, since of one barrier no later phase
+can end before all have seen this one; what is known so is the order of each two accesses to one element.
+
+Every wait is needed: without it, something would be read or overwritten too early. But turns are what a schedule asks
+for, and where groups know enough without them they are for speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+
+from tilegen.ir.affine import affine, const, var
+from tilegen.ir.in_place import memory_of
+from tilegen.ir.nodes import Condition
+from tilegen.judge.threads.cross_thread import ways_later
+from tilegen.lowering.launch.timelines import BLOCK, FILLED
+from tilegen.poly.instances import Placed, Use
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
+from tilegen.poly.verdict import Refused
+from tilegen.proof.reading.roles import Ring
+from tilegen.proof.reading.said import is_load, leaves_that, says
+from tilegen.proof.waiting.barriers import CertainBarriers, Meeting, Slot
+from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
+from tilegen.proof.waiting.moments import (
+    Moment,
+    carried_ways_ahead,
+    refuse_possible,
+    refuse_uncovered,
+    rows_of_neighbours,
+    rows_of_one_life,
+    rows_of_same_place,
+    rows_of_same_thread,
+    ways_ahead,
+)
+from tilegen.proof.waiting.numbers import Event, is_turn
+
+
+def check_events(walls: CertainBarriers) -> None:
+    """Refused where one of these does not hold of a program with what is said at barriers."""
+    protocol = _Protocol(walls)
+    for turn in (*protocol.passes, *protocol.takes):
+        protocol.check_turn(turn)
+        protocol.check_order(turn)
+    for arrival in protocol.passes:
+        protocol.check_end(arrival)
+    for wait in protocol.takes:
+        protocol.check_progress(wait)
+    if protocol.takes:
+        protocol.check_apart()
+    for arrival in protocol.arrivals:
+        protocol.check_slot(arrival)
+        protocol.check_order(arrival)
+        if arrival in protocol.releases:
+            protocol.check_consumers(arrival)
+        else:
+            protocol.check_end(arrival)
+    for wait in protocol.waits:
+        protocol.check_slot(wait)
+        protocol.check_progress(wait)
+        protocol.check_parity(wait)
+    for copy in protocol.sent:
+        protocol.check_ready(copy)
+        protocol.check_end(copy)
+    for copy in protocol.copies:
+        protocol.check_writes(copy)
+    protocol.check_memory(protocol.waits)
+    for read in protocol.program.leaves:
+        ring = walls.rings.get(read.places[0])
+        if ring and read not in protocol.copies and not ring.buffers.isdisjoint(read.leaf.buffers):
+            protocol.check_released(read, ring)
+        elif is_load(read):
+            for copy in protocol.copies:
+                protocol.check_refilled(read, copy)
+    for wait in protocol.waits:
+        protocol.check_needed(wait)
+
+
+def meetings_of_waits(walls: CertainBarriers) -> Iterator[Meeting]:
+    """Where a barrier keeps an arrival from a thread that is still waiting: in a ring others' arrivals do."""
+    protocol = _Protocol(walls)
+    return chain.from_iterable(protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in walls.rings)
+
+
+class _Protocol(Knowledge):
+    """The questions, one by one."""
+
+    # -- the arrivals
+
+    def check_slot(self, event: Placed) -> None:
+        """The barrier is one of its array, and phases begin with 0."""
+        slot, phase = event.leaf.stmt.target.index
+        name = event.leaf.stmt.target.buffer
+        for wrong in (slot, self.numbers.slots(event) - 1 - slot, *(() if self.numbers.lag(event) else (phase,))):
+            contrary = rows_of(Condition(-1 - affine(wrong)))
+            refuse_possible(
+                self.program, f"'{name}' has no such barrier or phase", Moment(event), event.leaf.domain + contrary
+            )
+
+    def check_order(self, arrival: Placed) -> None:
+        """They come one after the other, each when the one before has ended."""
+        here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
+        if self.numbers.lag(arrival):
+            raise Refused(f"a thread arrives at '{name}' for a phase before the first one")
+        number = here.form(self.numbers.number(arrival))
+        for other in self.at_barrier((*self.arrivals, *self.passes, *self.takes), arrival):
+            before = Moment(other, "'")
+            rise = before.form(self.numbers.number(other)).minus(number)
+            same = rows_of_same_thread(before, here) if is_turn(arrival) else equal_rows(before.doer, here.doer)
+            again = same + (rise.zero() if is_turn(arrival) else rise.nonnegative())
+            for loop, way in carried_ways_ahead(before, here):
+                if loop not in self.numbers.runs(arrival):
+                    sentence = f"phases of '{name}' are not counted in the order in which they are filled"
+                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + again)
+        self.check_ready(arrival)
+
+    def check_ready(self, arrival: Placed) -> None:
+        """The phase before has ended."""
+        here, name = Moment(arrival), self.numbers.target(arrival).buffer
+        sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
+        event = self.numbers.event(here)
+        for before_this, rows, names in self.numbers.before(here, event):
+            wanted = here.rows + rows
+            pieces = self.knowing(here, before_this, event, (*self.waits, *self.takes), arrival, wanted)
+            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
+
+    def check_turn(self, turn: Placed) -> None:
+        """Those of a group take its turn, all at once; others pass it."""
+        here, ring, (group,) = Moment(turn), self.rings[turn.places[0]], turn.leaf.stmt.target.index
+        self.check_consumers(turn)
+        off = group - ring.group if turn in self.takes else group + ring.group - 1
+        for contrary in (off - 1, -1 - off):
+            sentence = "a turn is taken by others than those whose it is, or passed by these"
+            refuse_possible(self.program, sentence, here, here.rows + rows_of(Condition(contrary)))
+        who, all_ = self.consumers(turn)
+        same, threads = Moment(turn, "'"), self.threads(turn.places[0])
+        at_once = tuple((True, ((same.names.get(n, n), 1), (n, -1)), 0) for n in same.names if n not in threads)
+        wanted = here.rows + all_ + self.of_group(turn, here.form(ring.group), who)
+        pieces = (same.rows + at_once + self.is_thread(same, who),)
+        refuse_uncovered(self.program, "some of a group take a turn or pass it", here, wanted, pieces, who.values())
+
+    def check_apart(self) -> None:
+        """Groups that take turns have nothing in common but slots."""
+        for one, two in product(self.program.leaves, repeat=2):
+            ring = self.rings.get(one.places[0])
+            if not ring or not ring.turn or one.places[0] != two.places[0]:
+                continue
+            here, there = Moment(one), Moment(two, "'")
+            other = there.form(ring.group).minus(here.form(ring.group), 1).nonnegative()
+            for a, b in product(one.leaf.uses, two.leaf.uses):
+                space = self.program.buffers[a.buffer].space
+                if memory_of(a.buffer) != memory_of(b.buffer) or not (a.writes or b.writes):
+                    continue
+                if space == "global" or (space == "shared" and a.buffer not in ring.buffers):
+                    both = here.rows + there.rows + other + rows_of_same_place(here, a, there, b)
+                    sentence = f"groups that take turns meet in '{a.buffer}', and wait for their own threads alone"
+                    refuse_possible(self.program, sentence, here, both)
+
+    def check_consumers(self, release: Placed) -> None:
+        """Nobody says that he has read who is no consumer."""
+        here, name = Moment(release), release.leaf.stmt.target.buffer
+        others = rows_of(Condition(-1 - self.numbers.rings[release.places[0]].consumes.value))
+        refuse_possible(self.program, f"others arrive at '{name}' than consumers", here, here.rows + others)
+
+    def check_end(self, arrival: Placed) -> None:
+        """Somebody waits for it."""
+        here, name = Moment(arrival), self.numbers.target(arrival).buffer
+        waits = [Moment(wait, "'") for wait in self.at_barrier((*self.waits, *self.takes), arrival)]
+        pieces = (seen.rows + equal for seen in waits for equal in self.numbers.is_at(seen, self.numbers.event(here)))
+        refuse_uncovered(self.program, f"nobody waits for what arrives at '{name}'", here, here.rows, pieces)
+
+    # -- the waits
+
+    def check_progress(self, wait: Placed) -> None:
+        """Who is to arrive does so before it."""
+        here, name = Moment(wait), wait.leaf.stmt.target.buffer
+        event, arrivals = self.numbers.event(here), self.at_barrier((*self.arrivals, *self.passes), wait)
+        sentence = f"a wait at '{name}' is for what never arrives"
+        by_all = is_turn(wait) or any(each in self.releases for each in arrivals)
+        mine: list[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
+        if event.back:
+            mine = [*self.numbers.before(here, Event(event.point, block=event.block))]
+        everybody = self.consumers(wait) if by_all else ({}, ())
+        senders = everybody_of(self.blocks(wait))
+        each = [(arrivals, everybody), *(((sent,), senders) for sent in self.at_barrier(self.sent, wait))]
+        for (needed, rows, names), (those, (who, all_)) in product(mine, each):
+            pieces = (
+                before.rows + way + equal + self.is_thread(before, who)
+                for arrival in those
+                for before in (Moment(arrival, "'"),)
+                for equal in self.numbers.is_at(before, needed)
+                for way in ways_ahead(before, here)
+            )
+            whose = form(const(1)).minus(needed.point[-1]) if is_turn(wait) else needed.point[-2:][0]
+            wanted = here.rows + rows + all_ + self.of_group(wait, whose, who)
+            refuse_uncovered(self.program, sentence, here, wanted, pieces, (*names, *who.values()))
+
+    def check_parity(self, wait: Placed) -> None:
+        """The parity says which phase it is."""
+        here, name = Moment(wait), wait.leaf.stmt.target.buffer
+        event = self.numbers.event(here)
+        sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
+        for before, rows, names in self.numbers.before(here, event):
+            wanted = here.rows + rows
+            pieces = self.knowing(here, before, event, self.waits, wait, wanted)
+            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
+        for arrival in self.at_barrier(self.arrivals, wait):
+            self._check_seen_first(wait, arrival)
+
+    def _check_seen_first(self, wait: Placed, arrival: Placed) -> None:
+        """Nobody arrives for the next phase before the wait."""
+        here, early, name = Moment(arrival), Moment(wait, "!"), wait.leaf.stmt.target.buffer
+        sentence = f"the next phase of '{name}' may end before a thread has seen the end of this one"
+        for event, rows, names in self.numbers.before(here, self.numbers.event(here)):
+            for equal in self.numbers.is_at(early, event):
+                both = here.rows + early.rows + rows + equal
+                for way in ways_ahead(here, early):
+                    refuse_possible(self.program, sentence, here, both + way)
+                for loop, way in carried_ways_ahead(early, here):
+                    # Barriers in a ring are those of its consumers alone.
+                    in_ring = wait.places[0] in self.rings
+                    if not in_ring and self.walls.barriers_between(wait, arrival, loop):
+                        continue
+                    wanted = both + way
+                    wanted += () if in_ring else rows_of_neighbours(self.walls, early, here, loop)
+                    alone = (rows_of_same_thread(early, here),)
+                    pieces = (
+                        seen + behind + rows_of_same_thread(told, early)
+                        for told, seen in self.told(here, (self.numbers.event(here), event), self.waits, wait)
+                        for behind in ways_ahead(early, told)
+                    )
+                    refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))
+
+    def meetings(self, wait: Placed) -> Iterator[Meeting]:
+        """A wait, and a later arrival for another phase of its barrier: as if it read what the copies overwrite."""
+        for arrival in self.at_barrier(self.arrivals, wait):
+            copy = next((p for p in self.copies if p.number > arrival.number), arrival)
+            for way in ways_later(wait, arrival):
+                between = self.walls.barriers_between(wait, arrival, way[0])
+                mine, other = (
+                    Use(copy.leaf.stmt.target.buffer, p.leaf.stmt.target.index[:1], p is arrival)
+                    for p in (wait, arrival)
+                )
+                yield wait, arrival, mine, other, way, between
+
+    # -- the memory
+
+    def _barrier_of(self, copy: Moment) -> tuple[str, tuple[Form, ...]]:
+        """(array of barriers, barrier and phase) that a copy arrives at."""
+        target = self.numbers.target(copy.placed)
+        return target.buffer, tuple(copy.form(i) for i in target.index)
+
+    def check_writes(self, copy: Placed) -> None:
+        """Two copies to one place have an order."""
+        (write,) = [u for u in copy.leaf.uses if u.writes]
+        here = Moment(copy)
+        barrier, (slot, phase) = self._barrier_of(here)
+        for other in self.program.leaves:
+            its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
+            if its is None or other.places[0] != copy.places[0]:
+                continue
+            if not says(other.leaf.stmt, "start", FILLED):
+                raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
+            before = Moment(other, "'")
+            its_barrier, (its_slot, its_phase) = self._barrier_of(before)
+            place = rows_of_same_place(before, its, here, write)
+            wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
+            for loop, way in carried_ways_ahead(before, here):
+                if loop in self.numbers.runs(copy) and barrier == its_barrier:
+                    continue  # numbers rise from run to run
+                for contrary in [w.nonnegative() for w in wrong] if barrier == its_barrier else [()]:
+                    sentence = f"two bulk copies to one element of '{write.buffer}' may end in either order"
+                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + place + contrary)
+
+    def check_reads(self, copy: Placed, read: Placed, waits: Sequence[Placed]) -> None:
+        """Whoever reads what the copy brings has waited for it at one of `waits`."""
+        (write,) = [u for u in copy.leaf.uses if u.writes]
+        uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
+        if not uses or read.places[0] != copy.places[0]:
+            return
+        here, there = Moment(read), Moment(copy, "'")
+        event = self.numbers.event(there)
+        life = rows_of_one_life(self.program, write.buffer, there, here)
+        axes, anybody = self.anybody(read)
+        for use in uses.values():
+            place = rows_of_same_place(there, write, here, use)
+            for way in ways_ahead(there, here):
+                wanted = here.rows + there.rows + place + life + way + anybody
+                mine = self.at_barrier(waits, copy)
+                seen = (rows for _, rows in self.seen(here, event, mine, "''"))
+                sentence = f"'{write.buffer}' may be read before it has arrived"
+                refuse_uncovered(self.program, sentence, here, wanted, seen, [*there.loops, *axes])
+
+    def check_overwritten(self, copy: Placed, ring: Ring, waits: Sequence[Placed]) -> None:
+        """Whoever copies to a slot of a ring has waited until all have read what it had."""
+        here, name = Moment(copy), copy.leaf.stmt.target.buffer
+        releases = [p for p in self.releases if p.places[0] == copy.places[0]]
+        mine = self.at_barrier(waits, releases[0]) if releases else []
+        mine_now = Event(self.numbers.point(here, var(ring.loop)), block=here.doer)
+        for event, rows, names in self.numbers.before(here, mine_now):
+            seen = (known for _, known in self.seen(here, event, mine, "'"))
+            sentence = f"'{name}' may be overwritten before it has been read"
+            refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
+
+    def check_released(self, read: Placed, ring: Ring) -> None:
+        """Whoever uses a slot of a ring says so behind that."""
+        here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
+        releases = [p for p in self.releases if p.places[0] == read.places[0]]
+        (axes, anybody), (who, fillers) = self.anybody(read), everybody_of(self.blocks(read))
+        at = tuple(form(var(name)) for name in who.values())
+        event = Event(self.numbers.point(here, var(ring.loop)), block=at)
+        if len({p.leaf.stmt.target.buffer for p in releases}) > 1:
+            raise Refused(f"'{name}' is released at several barriers")
+        pieces = (
+            told.rows + equal + way + rows_of_same_thread(told, here)
+            for told in (Moment(release, "'") for release in releases)
+            for equal in self.numbers.is_at(told, event)
+            for way in ways_ahead(here, told)
+        )
+        sentence = f"'{name}' is used, and whoever does so does not say that it can be filled again"
+        wanted = here.rows + anybody + fillers
+        refuse_uncovered(self.program, sentence, here, wanted, pieces, (*axes, *who.values()))
+        if is_load(read):
+            self.check_fenced(read, releases)
+
+    def check_fenced(self, read: Placed, releases: Sequence[Placed]) -> None:
+        """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
+        for release in releases:
+            told, here = Moment(release), Moment(read, "'")
+            for way in ways_ahead(here, told):
+                wanted = told.rows + here.rows + way + rows_of_same_thread(here, told)
+                pieces = self._own_fences(here, told)
+                sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
+                refuse_uncovered(self.program, sentence, told, wanted, pieces, here.loops)
+
+    def check_refilled(self, read: Placed, copy: Placed) -> None:
+        """Without roles a fence, its own or a barrier's, stands between a thread's loads and a copy to that place."""
+        (write,) = [u for u in copy.leaf.uses if u.writes]
+        uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
+        if not uses or read.places[0] != copy.places[0]:
+            return
+        here, before = Moment(copy), Moment(read, "'")
+        sentence = (
+            f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
+        )
+        for (loop, way), use in product(carried_ways_ahead(before, here), uses.values()):
+            if any(self._is_fenced(slot) for slot in self.walls.barriers_between(read, copy, loop)):
+                continue
+            only = rows_of_neighbours(self.walls, before, here, loop, self._is_fenced)
+            both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
+            refuse_uncovered(self.program, sentence, here, both, self._own_fences(before, here), before.loops)
+
+    def _own_fences(self, one: Moment, two: Moment) -> Iterator[Rows]:
+        """Fences of the thread of both between the two."""
+        for each in leaves_that(self.program, "fence", BLOCK):
+            fence = Moment(each, "''")
+            whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
+            for before, behind in product(ways_ahead(one, fence), ways_ahead(fence, two)):
+                yield fence.rows + before + behind + whose
+
+    def _is_fenced(self, slot: Slot) -> bool:
+        return self.walls.stops[slot].fence
+
+    def check_memory(self, waits: Sequence[Placed]) -> None:
+        """Nothing is read before it has arrived, or overwritten before it has been read."""
+        for copy in self.copies:
+            for read in self.program.leaves:
+                self.check_reads(copy, read, waits)
+            if ring := self.rings.get(copy.places[0]):
+                self.check_overwritten(copy, ring, waits)
+
+    def check_needed(self, wait: Placed) -> None:
+        """Without this wait something would be read too early; but where no slot is filled again all is over."""
+        ring, again = self.rings.get(wait.places[0]), rows_of(Condition(self.numbers.number(wait)))
+        if ring and not ring.runs and not solvable(self.program.original.context + Moment(wait).rows + again):
+            return
+        others = [p for p in self.waits if p is not wait]
+        try:
+            self.check_memory(others)
+        except Refused:
+            return
+        raise Refused(f"a wait at '{wait.leaf.stmt.target.buffer}' is there for nothing", "all reads have others")

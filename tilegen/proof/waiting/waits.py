@@ -1,0 +1,80 @@
+"""Asynchronous copies: whoever reads what one writes has passed a wait that it has ended before.
+
+Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
+`n` groups on their way, with `g` of them made before it, has ended those below g - n. All threads come by it, at a
+barrier: behind it what each of them has copied is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilegen.ir.nodes import Access, Const, Loop, Node, Stmt
+from tilegen.poly.instances import Leaf, Placed, Projection
+from tilegen.poly.rows import Rows
+from tilegen.poly.verdict import Refused, Unproved
+from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
+from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_one_life, rows_of_same_place, ways_ahead
+
+# Behind all that stands in a child.
+LAST = 1 << 30
+
+
+def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
+    """Refused where something is read that an asynchronous copy may not have written yet."""
+    made = {id(stmt): groups for stmt, groups in copies}
+    waits = [(placed_at(program, slot), stop) for slot, stop in stops.items() if stop.wait is not None]
+    for copy in program.leaves:
+        if id(copy.leaf.stmt) in made:
+            (name,) = copy.leaf.written_buffers
+            for read in program.leaves:
+                if name in read.leaf.buffers and read.places[0] == copy.places[0]:
+                    _check_pair(program, copy, read, made[id(copy.leaf.stmt)], waits)
+
+
+def placed_at(program: Projection, slot: Slot) -> Placed:
+    """The place of a barrier, behind the child before it."""
+    path, place = slot
+    around: list[Loop] = []
+    body: tuple[Node, ...] = program.tree.body
+    for n in path:
+        loop = body[n]
+        assert isinstance(loop, Loop)
+        around.append(loop)
+        body = loop.body
+    names, kinds, extents = zip(*((loop.name, loop.kind, loop.extent) for loop in around), strict=True)
+    wait = Stmt("wait", Access("", ()), Const(0, "i64"))
+    return Placed(Leaf(names, kinds, extents, wait), (*path, place - 1, LAST), -1)
+
+
+def _check_pair(
+    program: Projection, copy: Placed, read: Placed, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]
+) -> None:
+    here, there = Moment(read), Moment(copy, "'")
+    (write,) = [u for u in copy.leaf.uses if u.writes]
+    life = rows_of_one_life(program, write.buffer, there, here)
+    for use in {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}.values():
+        for way in ways_ahead(there, here):
+            wanted = here.rows + there.rows + life + way + rows_of_same_place(there, write, here, use)
+            sentence = "an asynchronous copy may not have ended where what it writes is read"
+            try:
+                refuse_uncovered(program, sentence, here, wanted, _ended(there, here, made, waits), there.loops)
+            except Refused:
+                if any(stop.made.since != made.since for _, stop in waits):
+                    raise Unproved("asynchronous copies are made in one loop and waited for in another") from None
+                raise
+
+
+def _ended(there: Moment, here: Moment, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]) -> Iterator[Rows]:
+    """Rows for each wait before `here` that has ended what is copied `there`."""
+    for placed, stop in waits:
+        if stop.wait is None or stop.made.since != made.since:
+            continue
+        seen = Moment(placed, "''")
+        ended = seen.form(stop.made.groups - stop.wait).minus(there.form(made.groups), 1).nonnegative()
+        if made.since:
+            names = there.leaf.names[: there.leaf.names.index(made.since) + 1]
+            pairs = [(there.names.get(n, n), seen.names.get(n, n)) for n in names]
+            ended += tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
+        for way in ways_ahead(seen, here):
+            yield seen.rows + way + ended
