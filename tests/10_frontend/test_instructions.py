@@ -15,7 +15,7 @@ from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter.dtypes import from_values
-from tilegen.interpreter.reference import reference
+from tilegen.interpreter.expected.reference import reference
 from tilegen.ir.hardware.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.written import tree_from
 from tilegen.interpreter import reference
 
-module = import_module("tilegen.interpreter.reference")
+module = import_module("tilegen.interpreter.expected.reference")
 
 KERNELS = {
     "counts": ("h[b] = sum[i, j](1 if x[i, j] == b + 1 else 0)", "i32", "h: i32[B]"),

@@ -8,7 +8,7 @@ import pytest
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
 from tilegen.interpreter import InterpreterError, bf16_to_float32, reference, run
-from tilegen.interpreter.reference.rounding import gamma
+from tilegen.interpreter.expected.rounding import gamma
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.written import tree_of
 
@@ -208,7 +208,7 @@ def test_products_cut_into_parts_agree_with_the_whole(monkeypatch: pytest.Monkey
     k = kernel(text + "    C[l, i, j] = sum[k](A[l, i, k] * B[l, k, j])\n")
     sizes = {"L": 3, "M": 17, "N": 23, "K": 30}
     whole = reference(k, sizes, {"A": a, "B": b})["C"]
-    monkeypatch.setattr("tilegen.interpreter.reference.products._LARGEST_FACTOR", 200)
+    monkeypatch.setattr("tilegen.interpreter.expected.products._LARGEST_FACTOR", 200)
     parts = reference(k, sizes, {"A": a, "B": b})["C"]
     np.testing.assert_allclose(parts.value, whole.value, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(parts.bound, whole.bound, rtol=1e-12)

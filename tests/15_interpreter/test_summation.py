@@ -9,7 +9,7 @@ from tests.support.written import tree_from
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
-from tilegen.interpreter.reference.summation import sum_bound
+from tilegen.interpreter.expected.summation import sum_bound
 from tilegen.ir.comparison.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.ir.hardware.instructions import Instruction, SharedMatrix, Summation
 from tilegen.ir.nodes import DTYPE_BYTES, Tree

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array, to_values, wrap
-from tilegen.interpreter.reference.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
-from tilegen.interpreter.reference.rounding import error_with_overflow
+from tilegen.interpreter.expected.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
+from tilegen.interpreter.expected.rounding import error_with_overflow
 from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import FLOATS, Equation
 from tilegen.ir.parts.lists import Hits

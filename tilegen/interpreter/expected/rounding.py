@@ -25,8 +25,8 @@ import numpy as np
 
 from tilegen.interpreter.byte_floats import BYTE_FORMATS
 from tilegen.interpreter.dtypes import NUMPY, Array, wrap
-from tilegen.interpreter.reference.approximate import approximation_error
-from tilegen.interpreter.reference.uncertain import (
+from tilegen.interpreter.expected.approximate import approximation_error
+from tilegen.interpreter.expected.uncertain import (
     EXACT,
     Pair,
     comparison,

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.box import POINTS, Memory, Part, evaluate_whole, extents_of, parts
-from tilegen.interpreter.reference.rounding import error_with_overflow, gamma, holds_integers, tiny
-from tilegen.interpreter.reference.uncertain import Pair
+from tilegen.interpreter.expected.box import POINTS, Memory, Part, evaluate_whole, extents_of, parts
+from tilegen.interpreter.expected.rounding import error_with_overflow, gamma, holds_integers, tiny
+from tilegen.interpreter.expected.uncertain import Pair
 from tilegen.ir.nodes import FLOATS, Equation
 from tilegen.ir.reductions.linear import running_form
 

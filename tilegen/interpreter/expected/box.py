@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array, from_values, to_values, wrap
-from tilegen.interpreter.reference.rounding import cast, operation, tiny
-from tilegen.interpreter.reference.uncertain import Pair
+from tilegen.interpreter.expected.rounding import cast, operation, tiny
+from tilegen.interpreter.expected.uncertain import Pair
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import FLOATS, Cast, Condition, Const, Expr, Gather, Index, Load, Op, Range, Scalar
 from tilegen.ir.parameter_facts import COMPARISONS

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.box import POINTS, Memory, Part, evaluate, extents_of, parts
-from tilegen.interpreter.reference.reduce import accumulator
+from tilegen.interpreter.expected.box import POINTS, Memory, Part, evaluate, extents_of, parts
+from tilegen.interpreter.expected.reduce import accumulator
 from tilegen.ir.nodes import Equation
 from tilegen.ir.reductions.running import Compared, running_of
 

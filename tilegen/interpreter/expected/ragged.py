@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilegen.interpreter.reference.box import Memory, Part, evaluate
+from tilegen.interpreter.expected.box import Memory, Part, evaluate
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Equation
 from tilegen.ir.reductions.ragged import sides_of

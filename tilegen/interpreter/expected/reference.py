@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array, check_arguments, shape_of, wrap
-from tilegen.interpreter.reference.box import (
+from tilegen.interpreter.expected.box import (
     POINTS,
     Memory,
     Part,
@@ -27,15 +27,15 @@ from tilegen.interpreter.reference.box import (
     memory_of_input,
     parts,
 )
-from tilegen.interpreter.reference.linear import regrouped
-from tilegen.interpreter.reference.lists import keep_lists
-from tilegen.interpreter.reference.picked import picked_sums
-from tilegen.interpreter.reference.prefixes import prefixes
-from tilegen.interpreter.reference.products import sums_of_products
-from tilegen.interpreter.reference.ragged import between, ends_of
-from tilegen.interpreter.reference.reduce import Accumulator, TermSum, accumulator
-from tilegen.interpreter.reference.rounding import error_with_overflow
-from tilegen.interpreter.reference.summation import SumBound, factors_of, sum_bound
+from tilegen.interpreter.expected.linear import regrouped
+from tilegen.interpreter.expected.lists import keep_lists
+from tilegen.interpreter.expected.picked import picked_sums
+from tilegen.interpreter.expected.prefixes import prefixes
+from tilegen.interpreter.expected.products import sums_of_products
+from tilegen.interpreter.expected.ragged import between, ends_of
+from tilegen.interpreter.expected.reduce import Accumulator, TermSum, accumulator
+from tilegen.interpreter.expected.rounding import error_with_overflow
+from tilegen.interpreter.expected.summation import SumBound, factors_of, sum_bound
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.comparison.tolerance import PLAIN, Tolerance

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
-from tilegen.interpreter.reference.reduce import TermSum
+from tilegen.interpreter.expected.box import POINTS, Memory, Part, evaluate, evaluate_whole, extents_of, parts
+from tilegen.interpreter.expected.reduce import TermSum
 from tilegen.ir.nodes import Equation, Range
 from tilegen.ir.reductions.scatter import Pick, pick_of, speaks_of
 

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny
-from tilegen.interpreter.reference.uncertain import Pair
+from tilegen.interpreter.expected.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny
+from tilegen.interpreter.expected.uncertain import Pair
 from tilegen.ir.nodes import FLOATS, Equation
 from tilegen.ir.reductions.initial import init_value
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.box import Memory, Part, cut_box, evaluate_whole, extents_of
-from tilegen.interpreter.reference.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny, unit
-from tilegen.interpreter.reference.summation import SumBound
+from tilegen.interpreter.expected.box import Memory, Part, cut_box, evaluate_whole, extents_of
+from tilegen.interpreter.expected.rounding import are_integers, error_with_overflow, gamma, holds_integers, tiny, unit
+from tilegen.interpreter.expected.summation import SumBound
 from tilegen.ir.nodes import FLOATS, Equation, Expr, Index, Load, Op
 from tilegen.ir.walk import walk
 

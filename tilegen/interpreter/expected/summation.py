@@ -30,7 +30,7 @@ from math import prod
 import numpy as np
 
 from tilegen.interpreter.dtypes import Array
-from tilegen.interpreter.reference.rounding import gamma, least_normal, unit
+from tilegen.interpreter.expected.rounding import gamma, least_normal, unit
 from tilegen.ir.comparison.tolerance import PerformedSum
 from tilegen.ir.hardware.instructions import Instruction, Summation
 from tilegen.ir.nodes import Equation, Expr, Op
