@@ -1,23 +1,49 @@
-"""The tree of a kernel as written: one nest for each equation, before any step."""
+"""The tree of a kernel as written: one nest for each equation, before any step. And kernels with other equations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
 from tilegen.errors import Span
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
+from tilegen.ir.parts.derived import BestOfTiles, Ranked, Regrouped
 from tilegen.ir.reductions.initial import init_value
 
 
 def tree_of(kernel: Kernel) -> Tree:
     """The tree of the kernel as written: one nest for each equation, in order."""
-    buffers = tuple(
-        Buffer(t.name, t.dtype, t.shape, "global", t.order, role=t.role, span=t.span) for t in kernel.tensors
-    )
-    return Tree(kernel, buffers, tuple(_nests(kernel)))
+    return Tree(kernel, tuple(map(buffer_of, kernel.tensors)), tuple(_nests(kernel)))
+
+
+def buffer_of(tensor: Tensor) -> Buffer:
+    """The tensor in global memory."""
+    return Buffer(tensor.name, tensor.dtype, tensor.shape, "global", tensor.order, tensor.role, span=tensor.span)
+
+
+def derive(
+    kernel: Kernel, made: Regrouped | Ranked | BestOfTiles, places: Mapping[str, tuple[Equation, ...]]
+) -> Kernel:
+    """The kernel with other equations in the place of those of the targets in `places`.
+
+    What they define that is no tensor yet is an intermediate one, as long as the loops of its index; an intermediate
+    tensor that nothing defines any more is gone.
+    """
+    equations = tuple(new for old in kernel.equations for new in places.get(old.target, (old,)))
+    defined = {name for e in equations for name in (e.target, e.best)}
+    kept = tuple(t for t in kernel.tensors if t.role != "intermediate" or t.name in defined)
+    known = {t.name for t in kept}
+    added = tuple(_intermediate(e) for group in places.values() for e in group if e.target not in known)
+    return replace(kernel, tensors=kept + added, equations=equations, origin=kernel, derived=made)
+
+
+def _intermediate(equation: Equation) -> Tensor:
+    extents = {r.name: r.extent for r in equation.loops}
+    shape = tuple(extents[str(i)] for i in equation.index)
+    order = tuple(range(len(shape)))
+    return Tensor(equation.target, equation.value.dtype, shape, "intermediate", order, equation.span)
 
 
 def _nests(kernel: Kernel) -> Iterator[Node]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.nodes import Buffer, Node, Tree
+from tilegen.ir.nodes import Tree
 from tilegen.ir.parts.derived import Ranked
 from tilegen.ir.printing.shown import counted
-from tilegen.ir.reductions.ranked import MOST_LOOPS, ranked
+from tilegen.ir.reductions.ranked import MOST_LOOPS, ranks
 from tilegen.ir.walk import loop_names
-from tilegen.ir.written import nest_of
 from tilegen.primitives import BufferName, NewName, primitive
-from tilegen.primitives.equations.regroup import need_nest
+from tilegen.primitives.equations.regroup import need_nest, with_equations
 from tilegen.primitives.equations.terms import need_reduction
 from tilegen.primitives.rewriting.tree import need_fresh
 
@@ -72,13 +71,7 @@ class Rank:
                 f"the ranks of a list over {counted(whole.reduced, 'loop')} have another number of names", notes=notes
             )
         need_fresh(tree, names, gone=loop_names(replace(tree, body=(old,))))
-        kernel = ranked(tree.kernel, Ranked(self.count, names))
-        made = kernel.equations[tree.kernel.equations.index(whole) :][: len(names) + 2]
-        body: tuple[Node, ...] = ()
-        for node in tree.body:
-            body += tuple(nest_of(kernel, e) for e in made) if node == old else (node,)
-        new = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span)
-                    for t in kernel.tensors[len(tree.kernel.tensors) :])  # fmt: skip
-        sums = tuple(e.target for e in made if e.reduce)
-        free = tuple(dict.fromkeys((*tree.reassociated, *sums)))
-        return replace(tree, kernel=kernel, body=body, buffers=(*tree.buffers, *new), reassociated=free)
+        made = Ranked(self.count, names)
+        equations = ranks(tree.kernel, made)
+        sums = (e.target for e in equations if e.reduce)
+        return with_equations(tree, "rank", made, {self.count: equations}, sums)

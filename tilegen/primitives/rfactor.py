@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.nodes import Buffer, Equation, Kernel, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, loads, rewrite, stmts
-from tilegen.ir.written import nest_of
+from tilegen.ir.written import buffer_of, nest_of
 from tilegen.primitives import BufferName, LoopName, NewName, primitive
 from tilegen.primitives.equations.partial import Partial, nest_at
 from tilegen.primitives.equations.parts import split_reduction
@@ -66,11 +66,9 @@ class Rfactor:
         kernel = split_reduction(tree, terms, self.name, self._order(tree, equation, across))
         parts = Partial(terms, self.name)
         body = self._combine(tree, kernel, terms, tuple(new for node in tree.body for new in parts.nodes((node,))))
-        new = kernel.tensors[len(tree.kernel.tensors) :]
-        buffers = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span) for t in new)
+        buffers = (*tree.buffers, *map(buffer_of, kernel.tensors[len(tree.kernel.tensors) :]))
         free = (self.name,) if self.reduction in tree.reassociated else ()
-        buffers, free = (*tree.buffers, *buffers), (*tree.reassociated, *free)
-        return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=free)
+        return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=(*tree.reassociated, *free))
 
     def _combine(self, tree: Tree, kernel: Kernel, terms: Terms, body: tuple[Node, ...]) -> tuple[Node, ...]:
         """`body`, which computes the parts, with the nest that combines them: in `at`, or a launch of its own."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 from tilegen.errors import StepError
 from tilegen.ir.affine import const, var
 from tilegen.ir.facts.defined import conditions_on_left
-from tilegen.ir.nodes import Condition, Equation, Load, Node, Range, Tree
+from tilegen.ir.nodes import Condition, Equation, Load, Range, Tree
 from tilegen.ir.parts.derived import Regrouped
 from tilegen.ir.reductions.running import running_of
 from tilegen.ir.walk import loop_names, substitute
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives.equations.prefix import Prefix, prefix_of
-from tilegen.primitives.equations.regroup import fresh_names, need_nest, regroup, terms_of, with_reader
+from tilegen.primitives.equations.regroup import fresh_names, need_nest, terms_of, with_equations
 from tilegen.primitives.rewriting.tree import need_fresh
 
 
@@ -63,21 +63,22 @@ class Scan:
             notes = ("scan(y) -> run makes an accumulator, and scan(y, along=total) reads a reduction that is there",)
             raise StepError("scan takes a name for what runs, or a reduction that does", notes=notes)
         if self.along is not None:
-            return self._read_total(tree, prefix, old, self.along)
+            return self._read_total(tree, prefix, self.along)
         assert self.name is not None
         need_fresh(tree, (self.name,), gone=loop_names(replace(tree, body=(old,))))
         loops = prefix.outer or (Range(fresh_names(tree, self.prefix, old).of("o"), const(1), "o"),)
         first = replace(prefix.i, extent=prefix.extent)
         run, new, made = _running(prefix, self.name, loops, (first, *prefix.inner))
-        return regroup(tree, made, old, (run,), new)
+        free = (run.target,) if self.prefix in tree.reassociated else ()
+        return with_equations(tree, "scan", made, {self.prefix: (run, new)}, free)
 
     def _read_end(self, tree: Tree, whole: Equation, name: str) -> Tree:
         """The tree that reads all that `whole` reduces from the reduction `name` of the same terms, at its end."""
         kernel, run = tree.kernel, next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
-        old = need_nest(tree, whole.target, "scan")
+        need_nest(tree, whole.target, "scan")
         if run is None or len(run.loops) != len(whole.loops):
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
-        nest, last = need_nest(tree, run.target, "scan"), run.reduced[0]
+        last = run.reduced[0]
         here = {r.name: var(n.name) for r, n in zip(whole.loops, run.loops, strict=True)}
         at_end = Condition(var(last.name) - last.extent + 1, equal=True)
         new = replace(
@@ -93,9 +94,10 @@ class Scan:
             inclusive=True,
         )
         point = tuple(var(r.name) for r in run.loops)
-        return with_reader(tree, Regrouped(whole.target, point, terms_of(kernel, whole)), new, run, nest, old)
+        made = Regrouped(whole.target, point, terms_of(kernel, whole))
+        return with_equations(tree, "scan", made, {whole.target: (new,), name: (run,)})
 
-    def _read_total(self, tree: Tree, prefix: Prefix, old: Node, name: str) -> Tree:
+    def _read_total(self, tree: Tree, prefix: Prefix, name: str) -> Tree:
         """The tree that reads the prefixes from the reduction `name`, which has the same terms."""
         total = next((e for e in tree.kernel.equations if e.target == name and e.reduce), None)
         if total is None:
@@ -106,8 +108,7 @@ class Scan:
         run, new, made = _running(prefix, name, total.loops, total.reduced)
         if replace(run, conditions=()) != replace(total, conditions=()) or {*run.conditions} != {*total.conditions}:
             raise StepError(f"'{name}' does not reduce the terms of '{self.prefix}'")
-        nest = need_nest(tree, name, "scan")
-        return with_reader(tree, made, new, total, nest, old)
+        return with_equations(tree, "scan", made, {self.prefix: (new,), name: (total,)})
 
 
 def _running(

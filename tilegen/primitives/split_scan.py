@@ -11,7 +11,7 @@ from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import loop_names
 from tilegen.primitives import BufferName, NewName, primitive
 from tilegen.primitives.equations.prefix import Prefix, prefix_of
-from tilegen.primitives.equations.regroup import fresh_names, need_nest, regroup
+from tilegen.primitives.equations.regroup import fresh_names, need_nest, with_equations
 from tilegen.primitives.equations.tiles import Tiles
 from tilegen.primitives.rewriting.tree import need_fresh
 
@@ -84,7 +84,9 @@ class SplitScan:
         ahead = tiles.ahead(self.ahead, made[0][0], self.factor)
         new, point = tiles.combined(self.ahead, self.local, self.factors)
         derived = Regrouped(self.prefix, point, tuple((equation.target, term) for equation, term in made))
-        return regroup(tree, derived, old, (*(equation for equation, _ in made), ahead), new)
+        added = (*(equation for equation, _ in made), ahead)
+        free = [e.target for e in added] if self.prefix in tree.reassociated else ()
+        return with_equations(tree, "split_scan", derived, {self.prefix: (*added, new)}, free)
 
     def _wrong_count(self, prefix: Prefix, pairs: bool) -> StepError:
         kind, count = ("a linear recurrence", 5) if pairs else (f"a {prefix.equation.reduce}", 3)

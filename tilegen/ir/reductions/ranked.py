@@ -13,41 +13,37 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.facts.defined import conditions_on_left
-from tilegen.ir.nodes import Condition, Const, Equation, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.nodes import Condition, Const, Equation, Kernel, Load, Op, Range
 from tilegen.ir.parts.derived import Ranked
 from tilegen.ir.walk import substitute
+from tilegen.ir.written import derive
 
 MOST_LOOPS = 2  # of a list
 
 
 def ranked(kernel: Kernel, made: Ranked) -> Kernel:
     """The kernel with the ranks of the hits of a list over one loop, or over two."""
+    return derive(kernel, made, {made.target: ranks(kernel, made)})
+
+
+def ranks(kernel: Kernel, made: Ranked) -> tuple[Equation, ...]:
+    """What takes the place of the list: the ranks of its hits, their count, and what stores them."""
     (whole,) = (e for e in kernel.equations if e.target == made.target)
     assert whole.hits
     rank, *others = made.names
     dtype = kernel.tensor(made.target).dtype
     value = Op("select", (whole.value, Const(1, dtype), Const(0, dtype)), dtype)
     terms = replace(whole, reduce="sum", value=value, hits=None)
-    count = _renamed(terms)
-    added: tuple[Equation, ...] = ()
+    added = [_running(terms, 0, rank)]
     if others:
         local, ahead = others
-        rows = (_running(terms, 1, local), _running(terms, 0, ahead))
-        added = (*rows, _sum_of(terms, rank, ahead, rows[0]))
-    else:
-        added = (_running(terms, 0, rank),)
+        added = [_running(terms, 1, local), _running(terms, 0, ahead)]
+        added.append(_sum_of(terms, rank, ahead, added[0]))
     loops = (*whole.loops, *whole.reduced)
     access = whole.hits.access
     hits = replace(whole.hits, rank=Load(rank, tuple(var(r.name) for r in loops), dtype))
     stored = replace(whole, target=access.buffer, index=access.index, loops=loops, reduce=None, reduced=(), hits=hits)
-    equations: tuple[Equation, ...] = ()
-    for equation in kernel.equations:
-        equations += (*added, count, stored) if equation is whole else (equation,)
-    tensors = tuple(
-        Tensor(e.target, dtype, tuple(r.extent for r in e.loops), "intermediate", (*range(len(e.loops)),), whole.span)
-        for e in added
-    )
-    return replace(kernel, tensors=(*kernel.tensors, *tensors), equations=equations, origin=kernel, derived=made)
+    return (*added, _renamed(terms), stored)
 
 
 def _running(terms: Equation, along: int, name: str) -> Equation:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Range, Tensor
+from tilegen.ir.nodes import Cast, Const, Equation, Expr, Gather, Index, Kernel, Load, Op, Range
 from tilegen.ir.parts.derived import BestOfTiles
 from tilegen.ir.walk import substitute
+from tilegen.ir.written import derive
 
 _LEAST, _MOST = float("-inf"), float("inf")
 
@@ -93,23 +94,11 @@ def with_tiles(kernel: Kernel, made: BestOfTiles) -> Kernel:
     whole = next(e for e in kernel.equations if e.target == made.target)
     ranking = ranking_of(whole)
     assert ranking
-    first = next(n for n, e in enumerate(kernel.equations) if e.loops[: e.carried] == whole.loops[:1])
-    place = kernel.equations.index(whole)
+    first = next(e for e in kernel.equations if e.loops[: e.carried] == whole.loops[:1])
     tiles, inside = _of_tiles(ranking, made), _of_elements(ranking, made)
-    equations = (*kernel.equations[:first], *tiles, *kernel.equations[first:place], *inside)
-    equations += kernel.equations[place + 1 :]
-    tensors = tuple(
-        Tensor(e.target, "i32" if e.reduce == "min" else ranking.source.dtype, _shape(e), "intermediate",
-               (*range(len(e.index)),), whole.span)
-        for e in (*tiles, *inside[:-1])
-    )  # fmt: skip
-    kept = tuple(t for t in kernel.tensors if t.name != whole.best)
-    return replace(kernel, tensors=(*kept, *tensors), equations=equations, origin=kernel, derived=made)
-
-
-def _shape(equation: Equation) -> tuple[Affine, ...]:
-    extents = {r.name: r.extent for r in equation.loops}
-    return tuple(extents[str(i)] for i in equation.index)
+    if first is whole:
+        return derive(kernel, made, {whole.target: tiles + inside})
+    return derive(kernel, made, {first.target: (*tiles, first), whole.target: inside})
 
 
 def _index(*ranges: Range) -> tuple[Affine, ...]:

@@ -1,15 +1,16 @@
-"""A tree in which other tensors make a running reduction: its kernel, and the nests in the place of its own."""
+"""A tree in which other tensors make a reduction: its kernel, and the nests in the place of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
-from tilegen.ir.nodes import Buffer, Equation, Kernel, Node, Tensor, Tree
-from tilegen.ir.parts.derived import Regrouped
+from tilegen.ir.nodes import Equation, Kernel, Node, Tree
+from tilegen.ir.parts.derived import Ranked, Regrouped
 from tilegen.ir.walk import loop_names, substitute
-from tilegen.ir.written import nest_of
+from tilegen.ir.written import buffer_of, derive, nest_of
 from tilegen.primitives.rewriting.names import Names
 
 
@@ -29,36 +30,26 @@ def need_nest(tree: Tree, target: str, step: str) -> Node:
     return nest
 
 
-def regroup(tree: Tree, made: Regrouped, old: Node, added: tuple[Equation, ...], new: Equation) -> Tree:
-    """The tree with the equation `new`, and the nests of those `added` in front of its own, in the place of `old`."""
-    kernel = tree.kernel
-    like = kernel.tensor(new.target)
-    tensors = tuple(
-        Tensor(
-            e.target, like.dtype, tuple(r.extent for r in e.loops), "intermediate", (*range(len(e.loops)),), like.span
-        )
-        for e in added
-    )
-    equations: tuple[Equation, ...] = ()
-    for equation in kernel.equations:
-        equations += (*added, new) if equation.target == new.target else (equation,)
-    kernel = replace(kernel, tensors=kernel.tensors + tensors, equations=equations, origin=kernel, derived=made)
-    body: tuple[Node, ...] = ()
-    for node in tree.body:
-        body += tuple(nest_of(kernel, e) for e in (*added, new) if e.running is None) if node == old else (node,)
-    buffers = tuple(Buffer(t.name, t.dtype, t.shape, "global", t.order, t.role, span=t.span) for t in tensors)
-    free = tuple(t.name for t in tensors if new.target in tree.reassociated)
-    return replace(
-        tree, kernel=kernel, body=body, buffers=(*tree.buffers, *buffers), reassociated=(*tree.reassociated, *free)
-    )
+def with_equations(
+    tree: Tree,
+    step: str,
+    made: Regrouped | Ranked,
+    places: Mapping[str, tuple[Equation, ...]],
+    free: Iterable[str] = (),
+) -> Tree:
+    """The tree with other equations in the place of those of some targets, each in the nest that the kernel gives it.
 
-
-def with_reader(tree: Tree, made: Regrouped, new: Equation, run: Equation, nest: Node, old: Node) -> Tree:
-    """The tree with `new`, which reads `run`, in its nest, and without the nest `old`."""
-    equations = tuple(new if e.target == new.target else e for e in tree.kernel.equations)
-    kernel = replace(tree.kernel, equations=equations, origin=tree.kernel, derived=made)
-    body = tuple(nest_of(kernel, run) if node == nest else node for node in tree.body if node != old)
-    return replace(tree, kernel=kernel, body=body)
+    StepError where a nest that makes room is no longer that of the kernel. `free` are reductions that may be combined
+    in any order.
+    """
+    kernel = derive(tree.kernel, made, places)
+    body = tree.body
+    for target, group in places.items():
+        old, new = need_nest(tree, target, step), [nest_of(kernel, e) for e in group if e.running is None]
+        body = tuple(n for node in body for n in (new if node == old else [node]))
+    buffers = tuple(map(buffer_of, kernel.tensors[len(tree.kernel.tensors) :]))
+    reassociated = tuple(dict.fromkeys((*tree.reassociated, *free)))
+    return replace(tree, kernel=kernel, body=body, buffers=(*tree.buffers, *buffers), reassociated=reassociated)
 
 
 def terms_of(kernel: Kernel, whole: Equation) -> tuple[tuple[str, tuple[Affine, ...]], ...]:
