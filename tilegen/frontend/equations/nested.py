@@ -11,7 +11,6 @@ from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.equations.index import COMPARISONS
 from tilegen.frontend.equations.operators import DTYPES
-from tilegen.frontend.unparse import text_of
 from tilegen.ir.nodes import REDUCTIONS
 from tilegen.ir.walk import rewrite
 
@@ -168,4 +167,4 @@ def _index_bounds(decl: s.KernelDecl, equation: s.Assign, word: str) -> list[s.S
                     if isinstance(item, s.Binary) and item.operator in ("<", "<=") and item.operator in COMPARISONS
                     if isinstance(item.left, s.Name) and item.left.text == word
                 ]
-    return list({text_of(extent): extent for extent in found}.values())
+    return list({extent.span.text: extent for extent in found}.values())
