@@ -11,7 +11,7 @@ from tilegen.backends.system.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, numbers
 from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
 from tilegen.frontend.files import read_file, shorten
-from tilegen.frontend.instructions.build import InstructionsOf
+from tilegen.frontend.instructions.build import chained
 from tilegen.frontend.parsing.scan import MOST_CHARACTERS
 from tilegen.frontend.stock import (
     standard_steps,
@@ -105,7 +105,7 @@ class File:
 
     def instructions(self) -> Mapping[str, Instruction]:
         """The instructions that a schedule may name: those of the text, and the stock."""
-        return InstructionsOf(self._module.instructions, stock_instructions())
+        return chained(self._module.instructions, stock_instructions())
 
     @property
     def source(self) -> Source:

@@ -10,7 +10,6 @@ from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import cast
 
 from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
@@ -21,7 +20,7 @@ from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.extend import Texts, flat_schedules
 from tilegen.frontend.files import read_file
-from tilegen.frontend.instructions.build import DeclaredInstructions
+from tilegen.frontend.instructions.build import DeclaredInstructions, chained
 from tilegen.frontend.kernels import kernel
 from tilegen.frontend.parsing import calls, machine
 from tilegen.frontend.parsing.complain import complain, misaligned_error
@@ -104,16 +103,21 @@ def parse(source: Source) -> Module:
     stock file of that name, of the file gemm.tg in the folder of this one.
     """
     module = _parse(source, ())
-    assert isinstance(module.instructions, DeclaredInstructions)
-    module.instructions.check()
+    _declared(module).check()
     return module
 
 
 def parse_instructions(source: Source) -> DeclaredInstructions:
     """The instructions of a text by name, each built where somebody asks for it. SourceError may come as late."""
-    found = _parse(source, ()).instructions
-    assert isinstance(found, DeclaredInstructions)
-    return found
+    return _declared(_parse(source, ()))
+
+
+def _declared(module: Module) -> DeclaredInstructions:
+    """Those of the text itself, which come before those of other files."""
+    assert isinstance(module.instructions, ChainMap)
+    own = module.instructions.maps[0]
+    assert isinstance(own, DeclaredInstructions)
+    return own
 
 
 def _parse(source: Source, around: tuple[str, ...]) -> Module:
@@ -240,9 +244,9 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
                 case _:
                     raise TypeError(item.data)
     collected.raise_any()
-    module = _flatten(kernels, schedules, defines, place.source, around)
-    own = DeclaredInstructions(instructions, families, _member, module.instructions)
-    return replace(module, instructions=own, families=tuple(serving))
+    own = DeclaredInstructions(instructions, families, _member)
+    module = _flatten(kernels, schedules, defines, own, place.source, around)
+    return replace(module, families=tuple(serving))
 
 
 def _member(several: Family, name: str) -> InstructionDecl:
@@ -259,6 +263,7 @@ def _flatten(
     kernels: dict[str, KernelDecl],
     schedules: list[ScheduleDecl],
     defines: list[Define],
+    instructions: Mapping[str, Instruction],
     source: Source,
     around: tuple[str, ...],
 ) -> Module:
@@ -291,8 +296,8 @@ def _flatten(
         | texts.renamed
     )
     others_texts = [text for module in extended.values() for text in (module.source.text, *module.texts)]
-    others = [cast(dict[str, Instruction], module.instructions) for module in extended.values()]
-    return Module(inherited | kernels, flat, tuple(words.values()), source, ChainMap(*others), tuple(others_texts))
+    known = chained(instructions, *(module.instructions for module in extended.values()))
+    return Module(inherited | kernels, flat, tuple(words.values()), source, known, tuple(others_texts))
 
 
 def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | None:

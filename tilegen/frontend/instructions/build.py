@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from math import prod
+from typing import cast
 
 from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
@@ -71,7 +73,6 @@ class DeclaredInstructions(Mapping[str, Instruction]):
     Args:
         families: by the names of all of their members.
         member: the declaration of a family's member by its name.
-        others: instructions of other files.
     """
 
     def __init__(
@@ -79,15 +80,11 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         declarations: Mapping[str, s.InstructionDecl],
         families: Mapping[str, Family],
         member: Callable[[Family, str], s.InstructionDecl],
-        others: Mapping[str, Instruction] = {},
     ) -> None:
         self._declarations, self._families, self._member = declarations, families, member
         self._built: dict[str, Instruction] = {}
-        self._others = others
 
     def __getitem__(self, name: str) -> Instruction:
-        if name in self._others and name not in self._declarations and name not in self._families:
-            return self._others[name]
         if name not in self._built:
             family = self._families.get(name)
             declared = self._member(family, name) if family else self._declarations[name]
@@ -95,10 +92,10 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._declarations or name in self._families or name in self._others
+        return name in self._declarations or name in self._families
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(chain(self._declarations, self._families, self._others)))
+        return iter(dict.fromkeys(chain(self._declarations, self._families)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)  # a list of it would ask for the length
@@ -115,23 +112,9 @@ class DeclaredInstructions(Mapping[str, Instruction]):
             self[name]
 
 
-class InstructionsOf(Mapping[str, Instruction]):
-    """The instructions of a text and, behind them, those of another one that it does not have itself."""
-
-    def __init__(self, own: Mapping[str, Instruction], others: Mapping[str, Instruction]) -> None:
-        self._own, self._others = own, others
-
-    def __getitem__(self, name: str) -> Instruction:
-        return self._own[name] if name in self._own else self._others[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._others
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._others, *self._own)))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def chained(*several: Mapping[str, Instruction]) -> ChainMap[str, Instruction]:
+    """All of these, of one name the first; what is not asked for is not built."""
+    return ChainMap(*(cast(dict[str, Instruction], each) for each in several))
 
 
 def _check_machine(decl: s.InstructionDecl) -> None:
