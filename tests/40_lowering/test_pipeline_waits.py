@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.simulator.threads import faults
+from tests.support.stock import schedule_stock
 from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import run
@@ -13,9 +14,13 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Index, Loop, Op
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import VectorCopy
+from tilegen.lowering.launch.program import For, If, VectorCopy
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
 from tilegen.lowering.sync.pipeline import write_out_pipelines
+from tilegen.poly import Refused
 from tilegen.proof import prove
+from tilegen.proof.lift import lift
+from tilegen.proof.reading.inlining import without_calls
 
 TEXT = """
 kernel scaled(X: f32[N + 1], R: f32[3, N]) -> out: f32[N]:
@@ -146,7 +151,40 @@ schedule s for rows():
     launches = (replace(launch, body=rewrite(launch.body, hasty)),)
     assert launches != (launch,)
     assert faults(launches, tree, {"N": 9, "M": 2}) == "race"
-    assert "write one element of 'X.shared' in each" in str(prove(tree.kernel, launches))
+    assert "writes is written again" in str(prove(tree.kernel, launches))
+
+    def grouped(value):
+        if isinstance(value, Barrier):
+            return replace(value, wait=0)
+        inner = value.body[0] if isinstance(value, If) else None
+        if not isinstance(inner, For) or inner.name != "j2":
+            return value
+        return replace(inner, extent=const(2), body=(replace(value, body=inner.body), Arrive(COPIES)))
+
+    launches = (replace(launch, body=rewrite(launches[0].body, grouped)),)
+    assert faults(launches, tree, {"N": 9, "M": 2}) == "race"
+    assert "writes is written again" in str(prove(tree.kernel, launches))
+
+
+def test_a_fence_for_descriptors_stands_behind_the_wait_for_copies():
+    tree = schedule_stock("hgemm", "warpgroups").tree
+    (launch,) = lower(tree)
+    launch = replace(launch, body=without_calls(launch.body))
+
+    def early(value):
+        if not isinstance(value, For) or value.name != "ko":
+            return value
+        *body, barrier = value.body
+        return replace(value, body=(replace(barrier, wait=None), *body, replace(barrier, fence=False)))
+
+    def ask(launch):
+        (waits,) = [asked for name, _, asked in lift(tree.kernel, (launch,)).questions(()) if name == "waits"]
+        for question in waits:
+            question()
+
+    ask(launch)
+    with pytest.raises(Refused, match="may not have ended"):
+        ask(replace(launch, body=rewrite(launch.body, early)))
 
 
 NESTS = """

@@ -23,7 +23,7 @@ from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute, walk
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, names_in, nodes
+from tilegen.lowering.launch.program import Combine, Declare, For, Launch, Spmd, names_in, nodes
 from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.obligations import Extra, Question, questions
@@ -35,7 +35,7 @@ from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS, expand_instru
 from tilegen.proof.reading.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
-from tilegen.proof.reading.said import Said, is_event, says
+from tilegen.proof.reading.said import is_event, says
 from tilegen.proof.reading.straighten import straighten
 from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
 from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
@@ -91,7 +91,6 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
         body = rename_to_axes(body, where, around)
-        _check_written_once(body)
         body = straighten(merge_versions(body, launch, around))
         result.loops |= where.extents | extents_of(nodes(body))
         result.buffers |= {
@@ -319,27 +318,6 @@ class _Lift:
             self.firsts[id(new)] = tuple(c for c in stmt.guard if c not in new.guard)
             return new
         return rewrite_accesses(stmt, change)
-
-
-def _check_written_once(body: tuple[Spmd, ...], around: tuple[str, ...] = ()) -> None:
-    """Refused where a loop makes two asynchronous copies to one place in one group: neither is the last.
-
-    Args:
-        around: the loops around `body` that make no groups.
-    """
-    for node in body:
-        match node:
-            case For(name, extent):
-                one = extent == const(1) or _groups_made(node.body) != 0
-                _check_written_once(node.body, around if one else (*around, name))
-            case If():
-                _check_written_once(node.body + node.orelse, around)
-            case Said(target=Access(buffer, index), line=line) if line == COPIES:
-                for loop in around:
-                    if not any(loop in place.names() for place in index):
-                        raise Refused(f"asynchronous copies write one element of '{buffer}' in each '{loop}'")
-            case _:
-                pass
 
 
 def _groups_made(body: tuple[Spmd, ...]) -> int | None:

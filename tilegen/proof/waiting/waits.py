@@ -1,8 +1,10 @@
-"""Asynchronous copies: whoever reads what one writes has passed a wait that it has ended before.
+"""Asynchronous copies: whoever touches what one writes has passed a wait that it has ended before.
 
 Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
 `n` groups on their way, with `g` of them made before it, has ended those below g - n. All threads come by it, at a
-barrier: behind it what each of them has copied is there.
+barrier: behind it what each of them has copied is there. Whoever writes the place again has passed one, too, be it by
+another copy: of two that are on their way, none is the last. For what reads by a way of its own (descriptors, bulk
+stores) the barrier has a fence, which stands behind its wait: before that, a copy may not have written yet.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilegen.ir.nodes import Access, Const, Loop, Node, Stmt
+from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly.instances import Leaf, Placed, Projection
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused, Unproved
+from tilegen.proof.reading.said import Said
 from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
 from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_one_life, rows_of_same_place, ways_ahead
 
@@ -21,15 +25,15 @@ LAST = 1 << 30
 
 
 def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
-    """Refused where something is read that an asynchronous copy may not have written yet."""
+    """Refused where something is read, or written again, that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
     waits = [(placed_at(program, slot), stop) for slot, stop in stops.items() if stop.wait is not None]
     for copy in program.leaves:
         if id(copy.leaf.stmt) in made:
             (name,) = copy.leaf.written_buffers
-            for read in program.leaves:
-                if name in read.leaf.buffers and read.places[0] == copy.places[0]:
-                    _check_pair(program, copy, read, made[id(copy.leaf.stmt)], waits)
+            for other in program.leaves:
+                if name in other.leaf.buffers and other.places[0] == copy.places[0]:
+                    _check_pair(program, copy, other, made[id(copy.leaf.stmt)], waits)
 
 
 def placed_at(program: Projection, slot: Slot) -> Placed:
@@ -48,15 +52,19 @@ def placed_at(program: Projection, slot: Slot) -> Placed:
 
 
 def _check_pair(
-    program: Projection, copy: Placed, read: Placed, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]
+    program: Projection, copy: Placed, other: Placed, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]
 ) -> None:
-    here, there = Moment(read), Moment(copy, "'")
+    here, there = Moment(other), Moment(copy, "'")
     (write,) = [u for u in copy.leaf.uses if u.writes]
-    life = rows_of_one_life(program, write.buffer, there, here)
-    for use in {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}.values():
+    if isinstance(other.leaf.stmt, Said) and other.leaf.stmt.line != COPIES:
+        waits = [(placed, stop) for placed, stop in waits if stop.fence]
+    for use in {(u.index, u.writes): u for u in other.leaf.uses if u.buffer == write.buffer}.values():
+        # What is read there of an earlier life is nothing that is used.
+        life = () if use.writes else rows_of_one_life(program, write.buffer, there, here)
+        what = "is written again" if use.writes else "is read"
         for way in ways_ahead(there, here):
             wanted = here.rows + there.rows + life + way + rows_of_same_place(there, write, here, use)
-            sentence = "an asynchronous copy may not have ended where what it writes is read"
+            sentence = f"an asynchronous copy may not have ended where what it writes {what}"
             try:
                 refuse_uncovered(program, sentence, here, wanted, _ended(there, here, made, waits), there.loops)
             except Refused:
