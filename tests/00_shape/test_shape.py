@@ -43,7 +43,7 @@ DOORS = {
     "cuda": "tilegen/backends/",
     "pyopencl": "tilegen/backends/",
     "platformdirs": "tilegen/backends/",
-    "jinja2": "tilegen/report/",
+    "jinja2": ("tilegen/export/", "tilegen/report/"),
     "markupsafe": "tilegen/report/",
     "matplotlib": "tilegen/report/",
     "plotly": "tilegen/report/",

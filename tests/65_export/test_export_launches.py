@@ -16,7 +16,7 @@ from test_export_versions import draws
 from tests.support.exported import Made, build
 from tilegen.backends.compiler.tensor_maps import DATA_TYPES
 from tilegen.backends.text.arrays import scratch_buffers
-from tilegen.export.launches import every_launch
+from tilegen.export.versions import every_launch
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lowering import Launch

@@ -25,9 +25,8 @@ from tilegen.export.family import family_launcher
 from tilegen.export.folder import check_folder, write_folder
 from tilegen.export.header import header
 from tilegen.export.launcher import launcher
-from tilegen.export.launches import every_launch
 from tilegen.export.trial_program import trial_program
-from tilegen.export.versions import Fact, Version, versions
+from tilegen.export.versions import Fact, Version, every_launch, versions
 from tilegen.ir.nodes import Condition
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.printing.shown import counted

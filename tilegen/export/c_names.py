@@ -73,7 +73,26 @@ class Interface:
         for name in self.order:
             kind = self.pointer_type(tensors[name]) if name in tensors else scalar_type(self._scalar(name))
             found.append(f"{kind} {self.names[name]}")
-        return found + [f"int64_t {self.names[size]}" for size in self.sizes]
+        return found + self.size_parameters
+
+    @property
+    def launch_parameters(self) -> str:
+        """Of a call that launches."""
+        return ", ".join([*self.parameters(), "void* workspace", "size_t workspace_bytes", "cudaStream_t stream"])
+
+    @property
+    def own_sizes(self) -> list[str]:
+        """The names of the sizes."""
+        return [self.names[size] for size in self.sizes]
+
+    @property
+    def size_parameters(self) -> list[str]:
+        return [f"int64_t {size}" for size in self.own_sizes]
+
+    @property
+    def choosing_parameters(self) -> list[str]:
+        """Of a call that chooses a version."""
+        return [*(f"const void* {self.names[t.name]}" for t in self.tensors), *self.size_parameters]
 
     def arguments(self) -> list[str]:
         """The names of the parameters."""

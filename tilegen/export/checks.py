@@ -1,42 +1,34 @@
-"""What a call is checked for before anything is launched, in C++: the sentences are those of a call from Python."""
+"""What the sizes of a call are checked for in C++: the sentences are those of a call from Python."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
 from tilegen.export.c_names import Interface, SizeWriter
-from tilegen.export.lines import fill
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, Condition, Tensor
 from tilegen.ir.printing.show import show_fact
 
-WORKSPACE_ALIGNMENT = 256
+
+@dataclass(frozen=True)
+class Refusal:
+    """A test of what is refused, and what is said then: a format of printf, and its values."""
+
+    test: str
+    sentence: str
 
 
-def check_parts(interface: Interface, write: SizeWriter) -> list[str]:
-    """The functions that check sizes, and arrays."""
-    spans = [f"        {_span(interface, tensor, write)}," for tensor in interface.tensors]
-    arrays = fill("launcher.cuh", "arrays", spans="\n".join(spans), alignment=f"{WORKSPACE_ALIGNMENT}u")
-    return [size_checks(interface, write), arrays]
-
-
-def size_checks(interface: Interface, write: SizeWriter) -> str:
-    """The functions that check sizes alone."""
-    lines = "\n".join(_size_lines(interface, write))
-    return fill("launcher.cuh", "sizes", empty=_emptiness(interface, write), lines=lines)
-
-
-def _size_lines(interface: Interface, write: SizeWriter) -> list[str]:
-    kernel = interface.tree.kernel.written_kernel
-    lines = ["    const int least = has_no_output(size) ? 0 : 1;"] if interface.sizes else []
-    for size in interface.sizes:
-        call = f'check_size("{size}", size.{interface.names[size]}, least)'
-        lines += [f"    if (cudaError_t error = {call})", "        return error;"]
-    for condition in kernel.assumptions:
-        lines += _fact_lines(interface, condition, write)
-    extents = [(t, e) for t in kernel.tensors for e in t.shape if not e.is_const and not _is_size(e)]
-    lines += ["    if (least == 0)", "        return cudaSuccess;"] if extents else []
-    for tensor, extent in extents:
-        lines += _extent_lines(interface, tensor, extent, write)
-    return lines
+def words_of_checks(interface: Interface) -> dict[str, Any]:
+    """What `sizes.cuh` takes: when no output has an element, and what is refused of sizes, and of extents."""
+    write = SizeWriter(interface)
+    return {
+        "interface": interface,
+        "names": interface.names,
+        "empty": _emptiness(interface, write),
+        "facts": list(_refused_facts(interface, write)),
+        "extents": list(_refused_extents(interface, write)),
+    }
 
 
 def _emptiness(interface: Interface, write: SizeWriter) -> str:
@@ -50,36 +42,29 @@ def _emptiness(interface: Interface, write: SizeWriter) -> str:
     return " && ".join([*(f"{extent} >= 0" for extent in extents), *tests])
 
 
-def _is_size(extent: Affine) -> bool:
-    return str(extent).isidentifier()
+def _refused_facts(interface: Interface, write: SizeWriter) -> Iterator[Refusal]:
+    for condition in interface.tree.kernel.written_kernel.assumptions:
+        said = f"kernel '{interface.name}' is for {_escaped(show_fact(condition))} only"
+        yield _refusal(interface, f"!({write.condition(condition)})", said, condition.value)
 
 
-def _fact_lines(interface: Interface, condition: Condition, write: SizeWriter) -> list[str]:
-    said = f"kernel '{interface.name}' is for {_escaped(show_fact(condition))} only"
-    return _refusal(interface, f"!({write.condition(condition)})", said, condition.value)
+def _refused_extents(interface: Interface, write: SizeWriter) -> Iterator[Refusal]:
+    """Extents that are neither a number nor a size, which is checked by itself."""
+    for tensor in interface.tree.kernel.written_kernel.tensors:
+        for extent in tensor.shape:
+            if not extent.is_const and not str(extent).isidentifier():
+                shape = ", ".join(map(_escaped, tensor.shape))
+                said = f"{tensor.name}[{shape}] has an extent {_escaped(extent)} below 1"
+                yield _refusal(interface, f"{write.value(extent)} < 1", said, extent)
 
 
-def _extent_lines(interface: Interface, tensor: Tensor, extent: Affine, write: SizeWriter) -> list[str]:
-    shape = ", ".join(map(_escaped, tensor.shape))
-    said = f"{tensor.name}[{shape}] has an extent {_escaped(extent)} below 1"
-    return _refusal(interface, f"{write.value(extent)} < 1", said, extent)
-
-
-def _refusal(interface: Interface, test: str, said: str, value: Affine) -> list[str]:
+def _refusal(interface: Interface, test: str, said: str, value: Affine) -> Refusal:
     names = sorted(value.names())
     values = ", ".join(f"{name} = %lld" for name in names)
     shown = "".join(f", shown(size.{interface.names[name]})" for name in names)
-    sentence = f"{said}, and {values}" if names else said
-    return [f"    if ({test})", f'        return fail(cudaErrorInvalidValue, "{sentence}"{shown});']
+    return Refusal(test, f'"{said}, and {values}"{shown}' if names else f'"{said}"')
 
 
 def _escaped(value: object) -> str:
     """In a format of printf."""
     return str(value).replace("%", "%%")
-
-
-def _span(interface: Interface, tensor: Tensor, write: SizeWriter) -> str:
-    bytes_ = DTYPE_BYTES[tensor.dtype]
-    name = interface.names[tensor.name]
-    size = f"{write.product(tensor.shape)} * {bytes_}"
-    return f'{{"{tensor.name}", given.{name}, {size}, {bytes_}, {str(interface.is_written(tensor)).lower()}}}'

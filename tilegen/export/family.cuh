@@ -1,15 +1,15 @@
-// The launcher of an exported family: family.py takes these parts, and fills in what begins with $.
-
-// ==== head
-
-// $title
-#include "$header"
+//# The launcher of an exported family, which family.py fills in. #//
+//% set own_sizes = interface.own_sizes | join(", ") %//
+${title}
+#include "${interface.header}"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
-// $includes
+//% for each in members %//
+#include "${each}_launch.h"
+//% endfor %//
 
 namespace {
 
@@ -17,16 +17,23 @@ namespace {
 __extension__ typedef __int128 Int;
 
 struct Sizes {
-    // $sizes
+    //% for size in interface.sizes %//
+    Int ${names[size]};
+    //% endfor %//
 };
 
-// ==== choice
+//% include "errors.cuh" %//
 
-// -- the choice of a member, as tilegen makes it for one $machine
+long long shown(Int value)
+{
+    return static_cast<long long>(value);
+}
 
-const int member_count = $count;
+// -- the choice of a member, as tilegen makes it for one ${machine}
+
+const int member_count = ${members | length};
 const char* const member_names[member_count] = {
-    $names};
+    ${members.values() | map(attribute="name") | map("quoted") | join(",\n    ")}};
 
 // The quotient rounded down, and the remainder that goes with it; nothing is divided by 0.
 Int floor_div(Int value, Int by)
@@ -46,7 +53,12 @@ bool serves(int member, [[maybe_unused]] const Sizes& size)
 {
     try {
         switch (member) {
-        // $facts
+        //% for member in members.values() %//
+        //% if member.facts %//
+        case ${loop.index0}:
+            return ${say.facts_of(member)};
+        //% endif %//
+        //% endfor %//
         }
         return true;
     } catch (int) {
@@ -71,14 +83,14 @@ double squared(double number) { return number * number; }
 // Microseconds of a launch. Of what goes on at once, the slowest part counts most.
 double time_of(const Work& work, const Coefficients& by)
 {
-    const Int most = floor_div(work.blocks + $sms - 1, $sms), waves = floor_div(most + work.resident - 1, work.resident);
-    const double compute = by.compute * (double(most) * (work.compute * $sms));
-    const double load = by.load * (double(most) * (work.load / $cache));
-    const double memory = by.memory * (work.memory / $memory);
+    const Int most = floor_div(work.blocks + ${sms} - 1, ${sms}), waves = floor_div(most + work.resident - 1, work.resident);
+    const double compute = by.compute * (double(most) * (work.compute * ${sms}));
+    const double load = by.load * (double(most) * (work.load / ${cache}));
+    const double memory = by.memory * (work.memory / ${memory});
     const double rounds = by.round * (double(waves) * work.rounds);
     const double both = squared(squared(compute)) + squared(squared(load));
     const double together = both + squared(squared(memory)) + squared(squared(rounds));
-    const double store = by.store * (double(most) * (work.store / $cache));
+    const double store = by.store * (double(most) * (work.store / ${cache}));
     return by.launch + by.wave * double(waves) + store + std::sqrt(std::sqrt(together));
 }
 
@@ -86,7 +98,13 @@ double microseconds(int member, [[maybe_unused]] const Sizes& size)
 {
     double total = 0.0;
     switch (member) {
-    // $times
+    //% for member in members.values() %//
+    case ${loop.index0}:  // ${member.name}
+        //% for work, coefficients in say.times_of(member) %//
+        total += time_of({${work}}, {${coefficients}});
+        //% endfor %//
+        break;
+    //% endfor %//
     }
     return total;
 }
@@ -101,9 +119,11 @@ int choose(const Sizes& size)
     };
     thread_local Seen table[64] = {};
     unsigned place = 0;
-    // $place
+    //% for size in interface.own_sizes %//
+    place = place * 31 + unsigned(size.${size});
+    //% endfor %//
     Seen& seen = table[place % 64];
-    if (seen.is_there && $same)
+    if (seen.is_there && ${same})
         return seen.member;
     int member = -1;
     double least = 0.0;
@@ -117,7 +137,7 @@ int choose(const Sizes& size)
     return member;
 }
 
-// ==== launch
+//% include "sizes.cuh" %//
 
 // The error of a member, with its sentence.
 cudaError_t passed(cudaError_t error, const char* text)
@@ -127,62 +147,69 @@ cudaError_t passed(cudaError_t error, const char* text)
 
 }  // namespace
 
-// ==== api
-
-static cudaError_t call(int member, $parameters)
+static cudaError_t call(int member, ${interface.launch_parameters})
 {
-    const Sizes size = $s;
+    const Sizes size = Sizes{${own_sizes}};
     if (cudaError_t error = check_sizes(size))
         return error;
     if (has_no_output(size))
         return cudaSuccess;
     switch (member < 0 ? choose(size) : member) {
-    // $calls
+    //% for each in members %//
+    case ${loop.index0}:
+        return passed(${each}_launch(${arguments}), ${each}_error_text());
+    //% endfor %//
     }
     if (member < 0)
-        return fail(cudaErrorInvalidValue, "no member of $name is for these sizes");
-    return fail(cudaErrorInvalidValue, "$name has no version %d; there are %d", member, member_count);
+        return fail(cudaErrorInvalidValue, "no member of ${name} is for these sizes");
+    return fail(cudaErrorInvalidValue, "${name} has no version %d; there are %d", member, member_count);
 }
 
-extern "C" cudaError_t $name_launch($parameters)
+extern "C" cudaError_t ${name}_launch(${interface.launch_parameters})
 {
-    return call(-1, $arguments);
+    return call(-1, ${arguments});
 }
 
-extern "C" cudaError_t $name_launch_as(int version, $parameters)
+extern "C" cudaError_t ${name}_launch_as(int version, ${interface.launch_parameters})
 {
-    return call(version < 0 ? member_count : version, $arguments);
+    return call(version < 0 ? member_count : version, ${arguments});
 }
 
-extern "C" size_t $name_workspace_bytes($sizes)
+extern "C" size_t ${name}_workspace_bytes(${interface.size_parameters | join(", ") or "void"})
 {
-    const Sizes size = $s;
+    const Sizes size = Sizes{${own_sizes}};
     if (check_sizes(size) != cudaSuccess || has_no_output(size))
         return 0;
     switch (choose(size)) {
-    // $workspaces
+    //% for each in members %//
+    case ${loop.index0}:
+        return ${each}_workspace_bytes(${own_sizes});
+    //% endfor %//
     }
     return 0;
 }
 
-extern "C" int $name_version($choosing)
+extern "C" int ${name}_version(${choosing})
 {
-    const Sizes size = $s;
+    const Sizes size = Sizes{${own_sizes}};
     return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size) : -1;
 }
 
-extern "C" const char* $name_version_name(int version)
+extern "C" const char* ${name}_version_name(int version)
 {
     return version >= 0 && version < member_count ? member_names[version] : "none";
 }
 
-extern "C" const char* $name_error_text(void)
+extern "C" const char* ${name}_error_text(void)
 {
     return error_text;
 }
 
-extern "C" cudaError_t $name_load(void)
+extern "C" cudaError_t ${name}_load(void)
 {
-    // $loads
+    //% for each in members %//
+    if (cudaError_t error = ${each}_load())
+        return passed(error, ${each}_error_text());
+    //% endfor %//
     return cudaSuccess;
 }

@@ -5,50 +5,9 @@ from __future__ import annotations
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.backends.text.wrap import wrap_line
 from tilegen.export.c_names import Interface
-from tilegen.export.lines import wrap_code
+from tilegen.export.lines import fill
 from tilegen.ir.nodes import SHORT_FLOATS, Tensor
 from tilegen.ir.printing.show import show_fact
-
-_TEXT = """\
-{title}
-#ifndef {name}_LAUNCH_H
-#define {name}_LAUNCH_H
-
-#include <cuda_runtime_api.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-{about}
-cudaError_t {name}_launch({parameters});
-
-{workspace}
-size_t {name}_workspace_bytes({sizes});
-
-// What was wrong with the latest call in this thread that did not return cudaSuccess, in a sentence.
-const char* {name}_error_text(void);
-
-// Loads the machine code, which the first launch does otherwise: call it before a capture in a CUDA graph.
-cudaError_t {name}_load(void);
-
-{choice}
-// This is its number, from 0 on, or -1 where none is; the second function gives its name.
-int {name}_version({choosing});
-const char* {name}_version_name(int version);
-
-// Launches the version of this number. One that is not right for the arguments is an error.
-cudaError_t {name}_launch_as(int version, {parameters});
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
 
 CHOICE = (
     "The kernel has several versions, for sizes and addresses of arrays; a launch takes the first one that is right."
@@ -57,21 +16,15 @@ CHOICE = (
 
 def header(interface: Interface, title: str, choice: str = CHOICE) -> str:
     """The text of the header; `title` are the comments at its head, `choice` says what a launch takes."""
-    name = interface.name
-    parameters = [*interface.parameters(), "void* workspace", "size_t workspace_bytes", "cudaStream_t stream"]
-    sizes = [f"int64_t {interface.names[size]}" for size in interface.sizes]
-    arrays = [f"const void* {interface.names[t.name]}" for t in interface.tensors]
-    text = _TEXT.format(
+    return fill(
+        "header.cuh",
+        interface=interface,
+        name=interface.name,
         title=title,
-        about="\n".join(_about(interface)),
-        name=name,
-        parameters=", ".join(parameters),
-        workspace="\n".join(_about_workspace(interface)),
-        sizes=", ".join(sizes) or "void",
-        choice="\n".join(wrap_line(f"// {choice}")),
-        choosing=", ".join([*arrays, *sizes]),
+        about=_about(interface),
+        workspace=_about_workspace(interface),
+        choice=choice,
     )
-    return wrap_code(text)
 
 
 def _about(interface: Interface) -> list[str]:

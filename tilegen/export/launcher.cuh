@@ -1,9 +1,7 @@
-// The launcher of an exported kernel: launcher.py takes these parts, and fills in what begins with $.
-
-// ==== head
-
-// $title
-#include "$header"
+//# The launcher of an exported kernel, which launcher.py fills in. #//
+//% set own_sizes = interface.own_sizes | join(", ") %//
+${title}
+#include "${interface.header}"
 
 #include <atomic>
 #include <cmath>
@@ -11,18 +9,20 @@
 #include <cstdio>
 #include <initializer_list>
 #include <mutex>
-// $includes
+//% for file in includes %//
+#include <${file}>
+//% endfor %//
 
-// The machine code of $name.cu, which becomes a part of this object file.
-#ifndef $upper_FATBIN
-#define $upper_FATBIN "$name.fatbin"
+// The machine code of ${name}.cu, which becomes a part of this object file.
+#ifndef ${name | upper}_FATBIN
+#define ${name | upper}_FATBIN "${name}.fatbin"
 #endif
 __asm__(".pushsection .rodata\n"
         ".balign 64\n"
-        "$name_fatbin:\n"
-        ".incbin \"" $upper_FATBIN "\"\n"
+        "${name}_fatbin:\n"
+        ".incbin \"" ${name | upper}_FATBIN "\"\n"
         ".popsection\n");
-extern "C" __attribute__((visibility("hidden"))) const unsigned char $name_fatbin[];
+extern "C" __attribute__((visibility("hidden"))) const unsigned char ${name}_fatbin[];
 
 namespace {
 
@@ -30,30 +30,24 @@ namespace {
 __extension__ typedef __int128 Int;
 
 struct Sizes {
-    // $sizes
+    //% for size in interface.sizes %//
+    Int ${names[size]};
+    //% endfor %//
 };
 
 struct Arguments {
-    // $arguments
+    //% for tensor in interface.tensors %//
+    const void* ${names[tensor.name]};
+    //% endfor %//
+    //% for scalar in interface.scalars %//
+    ${say.type_of(scalar)} ${names[scalar.name]};
+    //% endfor %//
+    //% for buffer in scratch %//
+    const void* ${names[buffer.name]};  // in the workspace
+    //% endfor %//
 };
 
-// ==== errors
-
-// -- errors
-
-thread_local char error_text[1024] = "";
-
-// Keeps the sentence for the caller, and returns the error.
-__attribute__((format(printf, 2, 3))) cudaError_t fail(cudaError_t error, const char* format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vsnprintf(error_text, sizeof error_text, format, values);
-    va_end(values);
-    return error;
-}
-
-// ==== product
+//% include "errors.cuh" %//
 
 // -- sizes
 
@@ -69,48 +63,30 @@ Int product(std::initializer_list<Int> factors, Int least = 0)
     return total;
 }
 
-// ==== shown
-
 long long shown(Int value)
 {
     return static_cast<long long>(value);
 }
 
-// ==== floor_div
-
-// The quotient rounded down, for by > 0.
-Int floor_div(Int value, Int by)
-{
-    return value / by - (value % by < 0);
-}
-
-// ==== floor_mod
-
-// The remainder that goes with the quotient rounded down.
-Int floor_mod(Int value, Int by)
-{
-    return value % by + (value % by < 0 ? by : 0);
-}
-
-// ==== scratch
-
+//% set behind %//
+//% if scratch %//
 // Puts the scratch arrays into the workspace, one behind another; returns the bytes that they take.
 Int place_scratch(const Sizes& size, Arguments& given, const void* workspace)
 {
     const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
     Int end = 0;
-    // $lines
+    //% for buffer in scratch %//
+    given.${names[buffer.name]} = reinterpret_cast<const void*>(begin + uintptr_t(end));
+    end += (${say.bytes_of(buffer)} + 255) / 256 * 256;
+    //% endfor %//
     return end;
 }
-
-// ==== no_scratch
-
+//% else %//
 Int place_scratch(const Sizes&, Arguments&, const void*)
 {
     return 0;
 }
-
-// ==== choice
+//% endif %//
 
 // -- the choice of a version
 
@@ -119,14 +95,17 @@ Int place_scratch(const Sizes&, Arguments&, const void*)
     return reinterpret_cast<uintptr_t>(array) % by == 0;
 }
 
-const int version_count = $count;
-const char* const version_names[version_count] = {$names};
+const int version_count = ${table | length};
+const char* const version_names[version_count] = {${table | map(attribute="name") | map("quoted") | join(", ")}};
 
 // True if sizes and addresses are as the version needs them.
 bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] const Arguments& given)
 {
     switch (version) {
-    // $met
+    //% for version in table %//
+    case ${loop.index0}:  // ${version.name}
+        return ${say.needs_of(version)};
+    //% endfor %//
     }
     return false;
 }
@@ -135,7 +114,12 @@ bool is_met(int version, [[maybe_unused]] const Sizes& size, [[maybe_unused]] co
 bool fits(int version, [[maybe_unused]] const Sizes& size)
 {
     switch (version) {
-    // $fit
+    //% for bounds, numbers in say.bounds_of(table) %//
+    //% for number in numbers %//
+    case ${number}:
+    //% endfor %//
+        return ${bounds};
+    //% endfor %//
     }
     return false;
 }
@@ -149,13 +133,11 @@ int choose(const Sizes& size, const Arguments& given)
     return -1;
 }
 
-// ==== launch
-
 // -- launches
 
-const int kernel_count = $count;
+const int kernel_count = ${launches | length};
 const char* const kernel_names[kernel_count] = {
-    $kernels};
+    ${launches | map("quoted") | join(",\n    ")}};
 cudaKernel_t kernels[kernel_count];
 
 cudaError_t load()
@@ -168,11 +150,11 @@ cudaError_t load()
     if (is_loaded.load(std::memory_order_relaxed))
         return cudaSuccess;
     cudaLibrary_t library = nullptr;
-    cudaError_t error = cudaLibraryLoadData(&library, $name_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    cudaError_t error = cudaLibraryLoadData(&library, ${name}_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     for (int kernel = 0; kernel < kernel_count && error == cudaSuccess; ++kernel)
         error = cudaLibraryGetKernel(&kernels[kernel], library, kernel_names[kernel]);
     if (error != cudaSuccess)
-        return fail(error, "the machine code of $name, which is for $archs, cannot be loaded: %s",
+        return fail(error, "the machine code of ${name}, which is for ${archs | join(", ")}, cannot be loaded: %s",
                     cudaGetErrorString(error));
     is_loaded.store(true, std::memory_order_release);
     return cudaSuccess;
@@ -182,7 +164,7 @@ cudaError_t load()
 cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned shared, bool early,
                    const void** arguments, bool queue, cudaStream_t stream)
 {
-    const Int most[3] = {$limits};
+    const Int most[3] = {${grid_limit | join(", ")}};
     for (int axis = 0; axis < 3; ++axis)
         if (blocks[axis] > most[axis])
             return fail(cudaErrorInvalidConfiguration, "%s needs %lld blocks along %c; %lld are the limit",
@@ -209,13 +191,12 @@ cudaError_t launch(int kernel, const Int (&blocks)[3], dim3 threads, unsigned sh
     return cudaSuccess;
 }
 
-// ==== tiles
-
+//% if launches.values() | selectattr("dealt") | list %//
 // The same of tiles along x, which as many blocks share out as the GPU runs at once.
 cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsigned shared, bool early,
                          const void** arguments, bool queue, cudaStream_t stream)
 {
-    const Int most = $most, others = tiles[1] * tiles[2];
+    const Int most = ${dealt_limit}, others = tiles[1] * tiles[2];
     if (tiles[0] > most)
         return fail(cudaErrorInvalidConfiguration, "%s needs %lld tiles; %lld are the limit", kernel_names[kernel],
                     shown(tiles[0]), shown(most));
@@ -239,8 +220,8 @@ cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsign
     return launch(kernel, blocks, threads, shared, early, arguments, queue, stream);
 }
 
-// ==== maps
-
+//% endif %//
+//% if has_maps %//
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
@@ -269,43 +250,43 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
     return cudaSuccess;
 }
 
-// ==== run
+//% endif %//
+//% for launch in launches.values() %//
+cudaError_t launch_${launch.name}([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue, cudaStream_t stream)
+{
+    //% set integer = "long long" if launch.wide else "int" %//
+    //% for size in launch.sizes %//
+    const ${integer} ${names[size]} = static_cast<${integer}>(size.${names[size]});
+    //% endfor %//
+    //% for map in launch.maps %//
+    CUtensorMap map_${loop.index0} = {};
+    if (queue)
+        if (cudaError_t error = describe<${map.box | length}>(&map_${loop.index0}, ${say.described(map)}))
+            return error;
+    //% endfor %//
+    const void* arguments[] = {${say.arguments_of(launch)}};
+    const Int blocks[3] = {${say.blocks_of(launch)}};
+    return ${"launch_tiles" if launch.dealt else "launch"}(${loop.index0}, blocks, dim3(${launch.launched_block | join(", ")}), ${say.shared_of(launch)}, ${launch.dependent | lower}, arguments, queue, stream);
+}
 
+//% endfor %//
 // The launches of a version, in their order: first a test of all grids, then the same with `queue`.
 cudaError_t launch_version(int version, const Sizes& size, const Arguments& given, bool queue, cudaStream_t stream)
 {
     switch (version) {
-    // $cases
+    //% for version in table %//
+    case ${loop.index0}:  // ${version.name}
+        //% for launch in version.launches[:-1] %//
+        if (cudaError_t error = launch_${launch.name}(size, given, queue, stream))
+            return error;
+        //% endfor %//
+        return launch_${version.launches[-1].name}(size, given, queue, stream);
+    //% endfor %//
     }
-    return fail(cudaErrorInvalidValue, "$name has no version %d", version);
+    return fail(cudaErrorInvalidValue, "${name} has no version %d", version);
 }
 
-// ==== sizes
-
-// -- checks
-
-cudaError_t check_size(const char* name, Int value, int least)
-{
-    if (value < least)
-        return fail(cudaErrorInvalidValue, "size %s is %lld, and sizes are at least 1", name, shown(value));
-    if (value >= Int(1) << 48)
-        return fail(cudaErrorInvalidValue, "size %s is %lld, and no memory has as many elements", name, shown(value));
-    return cudaSuccess;
-}
-
-// True if each output has an extent of 0, and nothing is negative: then there is nothing to compute.
-bool has_no_output([[maybe_unused]] const Sizes& size)
-{
-    return $empty;
-}
-
-cudaError_t check_sizes([[maybe_unused]] const Sizes& size)
-{
-    // $lines
-    return cudaSuccess;
-}
-
-// ==== arrays
+//% include "sizes.cuh" %//
 
 // What lies in memory: a call writes some of it, which nothing else may share.
 struct Span {
@@ -327,8 +308,10 @@ cudaError_t check_arrays([[maybe_unused]] const Sizes& size, const Arguments& gi
         return fail(cudaErrorInvalidValue, "the workspace has %zu bytes, and %lld are needed", workspace_bytes,
                     shown(needed));
     const Span spans[] = {
-    // $spans
-        {"the workspace", workspace, needed, needed > 0 ? $alignment : 1u, needed > 0},
+    //% for tensor in interface.tensors %//
+        {"${tensor.name}", given.${names[tensor.name]}, ${say.bytes_of(tensor)}, ${dtype_bytes[tensor.dtype]}, ${interface.is_written(tensor) | lower}},
+    //% endfor %//
+        {"the workspace", workspace, needed, needed > 0 ? ${alignment}u : 1u, needed > 0},
     };
     for (const Span& span : spans) {
         if (span.bytes > 0 && !span.start)
@@ -347,20 +330,18 @@ cudaError_t check_arrays([[maybe_unused]] const Sizes& size, const Arguments& gi
     return cudaSuccess;
 }
 
-// ==== round
-
-// Rounds a number to $dtype, as the kernel has it.
-cudaError_t round_$dtype(const char* name, float* value)
+//% for dtype in short_types %//
+// Rounds a number to ${dtype}, as the kernel has it.
+cudaError_t round_${dtype}(const char* name, float* value)
 {
-    const float rounded = $expression;
-    if (std::isfinite(*value) && !(std::fabs(rounded) <= $largest))
-        return fail(cudaErrorInvalidValue, "%s is %g, which is too large for $dtype", name, *value);
+    const float rounded = ${rounded[dtype].expression};
+    if (std::isfinite(*value) && !(std::fabs(rounded) <= ${rounded[dtype].largest}f))
+        return fail(cudaErrorInvalidValue, "%s is %g, which is too large for ${dtype}", name, *value);
     *value = rounded;
     return cudaSuccess;
 }
 
-// ==== call
-
+//% endfor %//
 // A call with checked arguments; -1 chooses the version.
 cudaError_t call(int version, const Sizes& size, Arguments given, void* workspace, size_t workspace_bytes,
                  cudaStream_t stream)
@@ -371,15 +352,19 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
         return cudaSuccess;
     const int chosen = version < 0 ? choose(size, given) : version;
     if (chosen < 0)
-        return fail(cudaErrorInvalidValue, "$name needs integers of more than 64 bits for these sizes");
+        return fail(cudaErrorInvalidValue, "${name} needs integers of more than 64 bits for these sizes");
     if (chosen >= version_count)
-        return fail(cudaErrorInvalidValue, "$name has no version %d; there are %d", chosen, version_count);
+        return fail(cudaErrorInvalidValue, "${name} has no version %d; there are %d", chosen, version_count);
     if (!is_met(chosen, size, given) || !fits(chosen, size))
-        return fail(cudaErrorInvalidValue, "version %d of $name, %s, is not for these sizes and addresses", chosen,
+        return fail(cudaErrorInvalidValue, "version %d of ${name}, %s, is not for these sizes and addresses", chosen,
                     version_names[chosen]);
     if (cudaError_t error = check_arrays(size, given, workspace, workspace_bytes))
         return error;
-    place_scratch(size, given, workspace);$clear
+    place_scratch(size, given, workspace);
+    //% for buffer in scratch if buffer.role == "states" %//
+    if (cudaError_t error = cudaMemsetAsync(const_cast<void*>(given.${names[buffer.name]}), 0, ${say.bytes_of(buffer)}, stream))
+        return error;
+    //% endfor %//
     if (cudaError_t error = launch_version(chosen, size, given, false, stream))
         return error;
     if (cudaError_t error = load())
@@ -388,24 +373,42 @@ cudaError_t call(int version, const Sizes& size, Arguments given, void* workspac
 }
 
 }  // namespace
-
-// ==== api
-
-extern "C" cudaError_t $name_launch($parameters)
+//% endset %//
+//% if "floor_div(" in behind %//
+// The quotient rounded down, for by > 0.
+Int floor_div(Int value, Int by)
 {
-    // $fields
-    return call(-1, $s, given, workspace, workspace_bytes, stream);
+    return value / by - (value % by < 0);
 }
 
-extern "C" cudaError_t $name_launch_as(int version, $parameters)
+//% endif %//
+//% if "floor_mod(" in behind %//
+// The remainder that goes with the quotient rounded down.
+Int floor_mod(Int value, Int by)
 {
-    // $fields
-    return call(version < 0 ? version_count : version, $s, given, workspace, workspace_bytes, stream);
+    return value % by + (value % by < 0 ? by : 0);
 }
 
-extern "C" size_t $name_workspace_bytes($sizes)
+//% endif %//
+${behind}
+//% for word, first, version in (("launch", "", "-1"), ("launch_as", "int version, ", "version < 0 ? version_count : version")) %//
+extern "C" cudaError_t ${name}_${word}(${first}${interface.launch_parameters})
 {
-    const Sizes size = $s;
+    //% for scalar in interface.scalars if scalar.dtype in rounded %//
+    if (cudaError_t error = round_${scalar.dtype}("${scalar.name}", &${names[scalar.name]}))
+        return error;
+    //% endfor %//
+    Arguments given = {};
+    //% for each in interface.tensors + interface.scalars %//
+    given.${names[each.name]} = ${names[each.name]};
+    //% endfor %//
+    return call(${version}, Sizes{${own_sizes}}, given, workspace, workspace_bytes, stream);
+}
+
+//% endfor %//
+extern "C" size_t ${name}_workspace_bytes(${interface.size_parameters | join(", ") or "void"})
+{
+    const Sizes size = Sizes{${own_sizes}};
     Arguments given = {};
     if (check_sizes(size) != cudaSuccess || has_no_output(size))
         return 0;
@@ -413,25 +416,27 @@ extern "C" size_t $name_workspace_bytes($sizes)
     return bytes < Int(SIZE_MAX) ? size_t(bytes) : SIZE_MAX;
 }
 
-extern "C" int $name_version($choosing)
+extern "C" int ${name}_version(${interface.choosing_parameters | join(", ")})
 {
-    const Sizes size = $s;
+    const Sizes size = Sizes{${own_sizes}};
     Arguments given = {};
-    // $addresses
+    //% for tensor in interface.tensors %//
+    given.${names[tensor.name]} = ${names[tensor.name]};
+    //% endfor %//
     return check_sizes(size) == cudaSuccess && !has_no_output(size) ? choose(size, given) : -1;
 }
 
-extern "C" const char* $name_version_name(int version)
+extern "C" const char* ${name}_version_name(int version)
 {
     return version >= 0 && version < version_count ? version_names[version] : "none";
 }
 
-extern "C" const char* $name_error_text(void)
+extern "C" const char* ${name}_error_text(void)
 {
     return error_text;
 }
 
-extern "C" cudaError_t $name_load(void)
+extern "C" cudaError_t ${name}_load(void)
 {
     return load();
 }

@@ -1,11 +1,14 @@
-"""The exported C and C++: parts of files, filled in, and long lines, broken where a reader would."""
+"""The exported C and C++: files beside this one with what stands in them for a kernel, and long lines, broken where a
+reader would.
+
+In such a file `${...}` stands for a value, and a line `//% ... %//` is a statement of Jinja's.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from typing import Any
 
 from tilegen.backends.text.wrap import wrap_line
 
@@ -14,22 +17,29 @@ _HIDDEN = "\x01"
 
 
 @cache
-def _parts_of(file: str) -> Mapping[str, str]:
-    """The parts of a file beside this one, by the words above them: `// ==== word`."""
-    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
-    _, *found = re.split(r"^// ==== (\w+)\n", text, flags=re.MULTILINE)
-    return {name: part.strip("\n") + "\n" for name, part in zip(found[::2], found[1::2], strict=True)}
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("tilegen.export", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        variable_start_string="${",
+        variable_end_string="}",
+        block_start_string="//%",
+        block_end_string="%//",
+        comment_start_string="//#",
+        comment_end_string="#//",
+    )
+    found.filters["quoted"] = '"{}"'.format
+    return found
 
 
-def fill(file: str, part: str, **words: object) -> str:
-    """A part of a file with what each $word stands for; one alone in a comment stands for lines, or for none."""
-
-    def change(match: re.Match[str]) -> str:
-        line, word = match.groups()
-        found = str(words[line or word])
-        return f"{found}\n" if line and found else found
-
-    return re.sub(r"^ *// \$([a-z]+)\n|\$([a-z]+)", change, _parts_of(file)[part], flags=re.MULTILINE)
+def fill(file: str, **words: object) -> str:
+    """The text that a file becomes with these words."""
+    return wrap_code(_environment().get_template(file).render(words))
 
 
 def wrap_code(text: str) -> str:

@@ -1,11 +1,8 @@
-// The test program of an exported kernel: trial_program.py fills in what begins with $.
-
-// ==== program
-
-// $title
-// Computes small results with $name_launch beside plain loops. It ends with 0, with 1 where one of them is wrong, and
+//# The test program of an exported kernel, which trial_program.py fills in. #//
+${title}
+// Computes small results with ${name}_launch beside plain loops. It ends with 0, with 1 where one of them is wrong, and
 // with 77 where there is no GPU.
-#include "$header"
+#include "${interface.header}"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +11,9 @@
 #include <cstring>
 #include <type_traits>
 #include <vector>
-// $includes
+//% for line in includes %//
+${line}
+//% endfor %//
 
 using std::isfinite;
 using std::isnan;
@@ -25,7 +24,7 @@ using std::min;
 
 namespace reference {
 
-// $reference
+${reference}
 
 }  // namespace reference
 
@@ -88,16 +87,23 @@ template <typename T> struct Array {
     }
 };
 
-static size_t run($parameters)
+static size_t run(${parameters})
 {
-    // $arrays
-    const size_t bytes = $name_workspace_bytes($sizes);
+    //% for tensor in interface.tensors %//
+    Array<${types[tensor.dtype]}> array_${names[tensor.name]}(${say.count_of(tensor.shape)}, ${loop.index});
+    //% endfor %//
+    const size_t bytes = ${name}_workspace_bytes(${own_sizes});
     Array<unsigned char> workspace(bytes, 0);
-    std::printf($shown);
-    check($name_launch($arguments), $name_error_text());
+    std::printf(${shown});
+    check(${name}_launch(${arguments}), ${name}_error_text());
     check(cudaDeviceSynchronize());
-    // $loops
-    return $differing;
+    //% for launch, fresh in say.calls %//
+    //% for name, buffer in fresh %//
+    std::vector<${types[buffer.dtype]}> ${name}(${say.count_of(buffer.shape)});
+    //% endfor %//
+    reference::${launch.name}(${say.arguments_of(launch)});
+    //% endfor %//
+    return ${differing};
 }
 
 int main()
@@ -108,7 +114,9 @@ int main()
         return 77;
     }
     size_t wrong = 0;
-    // $calls
+    //% for sizes in tried %//
+    wrong += run(${sizes | join(", ")});
+    //% endfor %//
     std::printf(wrong ? "%zu elements are wrong\n" : "all as it should be\n", wrong);
     return wrong ? 1 : 0;
 }

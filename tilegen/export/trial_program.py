@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.export.c_names import Interface, SizeWriter, scalar_type
-from tilegen.export.lines import fill, wrap_code
+from tilegen.export.lines import fill
 from tilegen.export.reference import include_lines, plain_launches, reference_text
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import FLOATS, Scalar
+from tilegen.ir.nodes import FLOATS, Buffer, Scalar
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import Launch
 
@@ -27,67 +27,59 @@ def trial_program(interface: Interface, title: str, given: Mapping[str, int]) ->
         given: sizes that it computes, beside two tiles, parts of one, and ones.
     """
     launches = plain_launches(interface.tree.kernel)
-    sizes = [interface.names[size] for size in interface.sizes]
+    sizes = interface.own_sizes
     numbers = {scalar.name: _number(scalar) for scalar in interface.scalars}
     arguments = [numbers.get(name, f"array_{interface.names[name]}.data") for name in interface.order]
     includes = {f"#include <{_HEADERS[t.dtype]}>" for t in interface.tensors if t.dtype in _HEADERS}
     tried = sizes_to_check([interface.tree], {}) + (sizes_to_check([interface.tree], given)[:1] if given else [])
-    text = fill(
+    return fill(
         "trial.cuh",
-        "program",
         title=title,
         name=interface.name,
-        header=interface.header,
-        includes="\n".join(sorted(includes | set(include_lines(launches)))),
+        interface=interface,
+        names=interface.names,
+        types=CUDA.types,
+        say=_Loops(interface, launches),
+        includes=sorted(includes | set(include_lines(launches))),
         reference=reference_text(launches),
-        parameters=", ".join(f"int64_t {size}" for size in sizes),
-        arrays="\n".join(_arrays(interface)),
-        sizes=", ".join(sizes),
+        parameters=", ".join(interface.size_parameters),
+        own_sizes=", ".join(sizes),
         shown=", ".join([_shown(interface), *(f"static_cast<long long>({size})" for size in sizes)]),
         arguments=", ".join([*arguments, *sizes, "workspace.data", "bytes", "nullptr"]),
-        loops="\n".join(_loops(interface, launches)),
         differing=" + ".join(_differing(interface)),
-        calls="\n".join(f"    wrong += run({', '.join(str(each[s]) for s in interface.sizes)});" for each in tried),
+        tried=[[each[size] for size in interface.sizes] for each in tried],
     )
-    return wrap_code(text)
 
 
-def _arrays(interface: Interface) -> list[str]:
-    write = SizeWriter(interface, "")
-    return [
-        f"    Array<{CUDA.types[t.dtype]}> array_{interface.names[t.name]}({_count(t.shape, write)}, {number});"
-        for number, t in enumerate(interface.tensors, 1)
-    ]
+class _Loops:
+    """The calls of the plain loops, each with the arrays to make before it, which it fills for a later one."""
 
+    def __init__(self, interface: Interface, launches: Sequence[Launch]) -> None:
+        self._interface, self._write = interface, SizeWriter(interface, "")
+        self._between, given = dict[str, str](), {t.name for t in interface.tensors}
+        self.calls: list[tuple[Launch, list[tuple[str, Buffer]]]] = []
+        for launch in launches:
+            fresh = [n for n in launch.tensors if memory_of(n) not in given and n not in self._between]
+            self._between |= {name: f"scratch_{len(self._between) + n}" for n, name in enumerate(fresh)}
+            self.calls.append((launch, [(self._between[name], launch.buffers[name]) for name in fresh]))
 
-def _count(shape: Sequence[Affine], write: SizeWriter) -> str:
-    return " * ".join(f"({text})" if " " in (text := write.value(extent)) else text for extent in shape) or "1"
+    def count_of(self, shape: Sequence[Affine]) -> str:
+        """How many elements there are."""
+        texts = map(self._write.value, shape)
+        return " * ".join(f"({text})" if " " in text else text for text in texts) or "1"
+
+    def arguments_of(self, launch: Launch) -> str:
+        names = self._interface.names
+        found = [
+            f"{self._between[name]}.data()" if name in self._between else f"array_{names[memory_of(name)]}.expected"
+            for name in launch.tensors
+        ]
+        return ", ".join([*found, *map(_number, launch.scalars), *(names[size] for size in launch.sizes)])
 
 
 def _shown(interface: Interface) -> str:
     sizes = ", ".join(f"{size} = %lld" for size in interface.sizes)
     return f'"{interface.name}{": " if sizes else ""}{sizes}\\n"'
-
-
-def _loops(interface: Interface, launches: Sequence[Launch]) -> list[str]:
-    """The calls of the plain loops, behind the arrays that lie between them."""
-    write, given = SizeWriter(interface, ""), {t.name for t in interface.tensors}
-    between: dict[str, str] = {}
-    lines = []
-    for launch in launches:
-        for name in launch.tensors:
-            if memory_of(name) not in given and name not in between:
-                buffer, between[name] = launch.buffers[name], f"scratch_{len(between)}"
-                count = _count(buffer.shape, write)
-                lines.append(f"    std::vector<{CUDA.types[buffer.dtype]}> {between[name]}({count});")
-        arguments = [
-            f"{between[name]}.data()" if name in between else f"array_{interface.names[memory_of(name)]}.expected"
-            for name in launch.tensors
-        ]
-        arguments += [_number(scalar) for scalar in launch.scalars]
-        arguments += [interface.names[size] for size in launch.sizes]
-        lines.append(f"    reference::{launch.name}({', '.join(arguments)});")
-    return lines
 
 
 def _differing(interface: Interface) -> list[str]:

@@ -84,6 +84,11 @@ def versions(tree: Tree, texts: TextVersions) -> tuple[Version, ...]:
     return _share_texts(found, tree)
 
 
+def every_launch(table: Sequence[Version]) -> dict[str, Launch]:
+    """The launches of all versions by name; the versions share some."""
+    return {launch.name: launch for version in table for launch in version.launches}
+
+
 # -- the versions of one width
 
 

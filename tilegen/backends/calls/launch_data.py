@@ -50,9 +50,13 @@ def scratch_data(buffer: Buffer) -> dict[str, Any]:
     }
 
 
+def dynamic_shared_bytes(launch: Launch) -> int:
+    """The shared memory that a launch asks for in CUDA; what is declared in the text is no part of it."""
+    return launch.shared_bytes if launch.shared_bytes > STATIC_SHARED_LIMIT else 0
+
+
 def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
     """One launch: its arguments in their order with their types in C, dimensions, and what it is for."""
-    dynamic = language == "cuda" and launch.shared_bytes > STATIC_SHARED_LIMIT
     return {
         "name": launch.name,
         "arguments": _arguments(launch, language),
@@ -63,7 +67,7 @@ def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
         "cluster": launch.cluster.dims if launch.cluster else None,
         "block": launch.launched_block,
         "shared_bytes": launch.shared_bytes,
-        "dynamic_shared_bytes": launch.shared_bytes if dynamic else 0,
+        "dynamic_shared_bytes": dynamic_shared_bytes(launch) if language == "cuda" else 0,
         "dependent": launch.dependent,
         "tensor_maps": [_map_data(each) for each in launch.maps],
         **needs_data([launch]),
