@@ -13,6 +13,7 @@ from tests.support.reader.readback import difference
 from tests.support.written import built, tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
+from tilegen.errors import IllegalStep
 from tilegen.interpreter.expected import reference
 from tilegen.ir.affine import const
 from tilegen.lab.counts.trips import with_mean_trips
@@ -60,6 +61,19 @@ TILES = (
     cache_shared(W, at=ko, vector=4)
 """
 )
+BY_GROUP = (
+    KERNEL
+    + """\
+    tile(k, 8) -> ko, ki
+    order(g, b, c, ko, w, l, ki)
+    bind(g, block.y)
+    bind(b, block.x)
+    bind(w, thread.y)
+    bind(l, thread.x)
+    cache_register(P, at=c)
+    cache_shared(W, at=ko, vector=4)
+"""
+)
 TEXTS = {"threads": THREADS, "tiles": TILES, "pipelined": TILES + "    pipeline(ko, 3)\n"}
 VERSIONS = ({}, {"vector": False}, {"wide": True}, {"whole": True})
 
@@ -103,13 +117,17 @@ def starts_of(rows):
 @pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
 @pytest.mark.parametrize("name", TEXTS)
 def test_any_groups_do(name):
-    program, rng = tilegen.load(TEXTS[name]).schedule("s").compile("cpu"), np.random.default_rng(1)
+    check_any_groups(TEXTS[name])
+
+
+def check_any_groups(text, change=lambda wanted: wanted):
+    program, rng = tilegen.load(text).schedule("s").compile("cpu"), np.random.default_rng(1)
     for rows in (32, 41):
         for start in starts_of(rows):
             groups = len(start) - 1
             x, w = (rng.integers(-4, 5, n).astype(np.float32) for n in ((rows, 12), (groups, 12, 20)))
             wanted = np.concatenate([x[a:b] @ w[g] for g, (a, b) in enumerate(zip(start, start[1:], strict=False))])
-            assert np.array_equal(program(x, w, np.array(start, np.int32)), wanted)
+            assert np.array_equal(program(x, w, np.array(start, np.int32)), change(wanted))
 
 
 @pytest.mark.parametrize("fault", ["early end", "late row"])
@@ -119,6 +137,16 @@ def test_the_proof_refuses_other_ends(name, fault):
     (launch,) = lower(tree)
     faulty = [*ragged_faults.FAULTS[fault](launch)]
     assert len(faulty) == 2
+    for each in faulty:
+        assert prove(tree.kernel, (each,), tree.reassociated).violation is not None
+
+
+@pytest.mark.parametrize("text", [TILES, BY_GROUP])
+def test_the_proof_refuses_other_rows(text):
+    tree = tree_from(text)
+    (launch,) = lower(tree)
+    faulty = [*ragged_faults.other_rows(launch)]
+    assert len(faulty) == 3
     for each in faulty:
         assert prove(tree.kernel, (each,), tree.reassociated).violation is not None
 
@@ -133,6 +161,27 @@ def test_threads_that_meet_have_the_same_ends():
     (own,), (launch,) = ragged(lower(tree_from(THREADS))), lower(tree)
     faulty = with_ends(launch, lambda n: replace(n, ends=own.ends))
     assert "which they run differently often" in prove(tree.kernel, (faulty,)).violation.violation.sentence
+
+
+@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+def test_blocks_have_a_group_each():
+    tree = tree_from(BY_GROUP)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+    assert "if (b * 8 + w >= start[g] & b * 8 + w < start[g + 1])" in emit(lower(tree, whole=True))
+    check_any_groups(BY_GROUP)
+
+
+def test_no_copy_is_kept_for_a_part_of_the_groups():
+    with pytest.raises(IllegalStep) as refused:
+        tree_from(BY_GROUP + "    cache_register(Y, at=c)\n")
+    assert "'Y.reg' is kept for some of the iterations that may have the only term" in str(refused.value)
+    assert "Y(t=0, f=0, g=0) may have that of Y[0, 0], or Y(t=0, f=0, g=1)" in str(refused.value)
+
+
+def test_what_a_row_says_may_be_a_choice():
+    """A value that is 0 where a condition fails is stored there, too."""
+    text = BY_GROUP.replace("= P[g, t, f] for", "= (P[g, t, f] if t < start[0] + 3 else 0) for")
+    check_any_groups(text, lambda wanted: np.where(np.arange(len(wanted))[:, None] < 3, wanted, 0))
 
 
 OVERLAPPING = """

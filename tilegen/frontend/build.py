@@ -289,7 +289,7 @@ def _equation(
     readable |= {t.name for t in tensors.values() if t.role == "input"}
     extents = {r.name: r.extent for r in (*loops.left, *loops.reduced)}
     scope = Scope(tensors, scalars, index, decl.functions, readable, target.name, circle, extents, decl.size_names())
-    reduce, body = _split_reduction(equation.value)
+    reduce, body = _split_reduction(equation)
     kept = hits_of(scope, equation, index, declared) if equation.kept else None
     value = kept[0] if kept else value_of(scope, body)
     best = arg = first = None
@@ -349,12 +349,13 @@ def _check_not_reduced(value: Expr, target: Tensor) -> None:
             )  # fmt: skip
 
 
-def _split_reduction(value: s.Syntax) -> tuple[str | None, s.Syntax]:
+def _split_reduction(equation: s.Assign) -> tuple[str | None, s.Syntax]:
     """The reduction at the top of a right side, if there is one, and what it reduces."""
+    value = equation.value
     if not isinstance(value, s.Reduction):
         return None, value
     word = value.word
-    if word.text not in REDUCTIONS:
+    if word.text not in REDUCTIONS and not equation.rows:
         raise unknown_reduction(word)
     return word.text, value.body
 

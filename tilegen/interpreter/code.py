@@ -12,7 +12,7 @@ whether it has a value. The text of one statement reads:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from tilegen.interpreter.scalar import converter
@@ -20,6 +20,7 @@ from tilegen.ir.affine import Affine, Div, Mod, const
 from tilegen.ir.nodes import (
     FLOATS,
     INTEGERS,
+    ONLY,
     Access,
     Cast,
     Condition,
@@ -36,6 +37,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.parts.lists import Hits
+from tilegen.ir.reductions.ragged import term_of
 
 # CPython allows 20 nested loops in one function; a deeper nest goes on in an inner function.
 _LOOPS_A_FUNCTION = 15
@@ -116,6 +118,10 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.is_copy and isinstance(stmt.value, Load):
         _write_copy(w, stmt, stmt.value, depth, where)
         return
+    if stmt.reduce == ONLY and (chosen := term_of(stmt.value)):
+        w.put(depth, f"if {_expr(w, chosen[0], depth, where, {})}:")
+        _stmt(w, replace(stmt, value=chosen[1], guard=()), depth + 1, path)
+        return
     loads: Loads = {}
     value = _expr(w, stmt.value, depth, where, loads)
     target = _emit_position(w, stmt.target, depth, where, "t", "writes")
@@ -126,7 +132,7 @@ def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
     if stmt.hits is not None:
         _keep(w, stmt, stmt.hits, depth, where, value)
         return
-    if stmt.reduce:
+    if stmt.reduce not in (None, ONLY):
         w.put(depth, f"if not set{n}[{target}]: unset({where}, {stmt.target.buffer!r}, {target})")
         factor = _expr(w, stmt.arg, depth, where, loads) if stmt.arg else "1"
         value = _update(stmt.reduce, f"data{n}[{target}]", value, factor)

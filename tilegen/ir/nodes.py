@@ -41,6 +41,7 @@ LOOP_KINDS = (*_PLAIN_KINDS, *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once
 
 REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", *LISTS)
+ONLY = "only"  # of terms of which exactly one has a value, by a promise, that one: nothing starts it
 
 
 # -- data expressions; each knows its dtype, one of DTYPE_BYTES
@@ -50,6 +51,10 @@ REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", *LISTS)
 class Const:
     value: float | int
     dtype: str
+
+
+class Nothing(Const):
+    """No value, 0 where it is computed with: what the other iterations give to an element that has one term only."""
 
 
 @dataclass(frozen=True)

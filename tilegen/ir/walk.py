@@ -11,7 +11,7 @@ from re import findall
 from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Access, Condition, Gather, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import ONLY, Access, Condition, Gather, Load, Loop, Node, Stmt, Tree
 
 T = TypeVar("T")
 
@@ -333,7 +333,7 @@ def reads(stmt: Stmt) -> Iterator[tuple[str, tuple[Affine, ...]]]:
     """(buffer, index) of every element that `stmt` reads, its own target too if it reduces."""
     for load in loads(stmt):
         yield load.buffer, load.index
-    if stmt.reduce:
+    if stmt.reduce not in (None, ONLY):
         for access in (stmt.best, stmt.target) if stmt.best else (stmt.target,):
             yield access.buffer, access.index
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tilegen.errors import Span
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
+from tilegen.ir.nodes import ONLY, Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
 from tilegen.ir.parts.derived import BestOfTiles, Ranked, Regrouped
 from tilegen.ir.reductions.initial import init_value
 
@@ -66,7 +66,7 @@ def _joined(one: tuple[Node, ...], other: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def nest_of(kernel: Kernel, equation: Equation) -> Node:
     """The loops and statements of one equation, and of those that read it while it runs."""
-    inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce else ()
+    inner: tuple[Node, ...] = _init(kernel, equation) if equation.reduce not in (None, ONLY) else ()
     readers = [e for e in kernel.equations if e.running == equation.target]
     ahead, behind = ([_statement(e) for e in readers if e.inclusive is when] for when in (False, True))
     terms = _loop_nest(equation.reduced[1:], (_statement(equation),), equation.span)

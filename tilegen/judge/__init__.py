@@ -19,6 +19,7 @@ from tilegen.judge.derived import check_derived
 from tilegen.judge.instructions.matrices import check_matrices
 from tilegen.judge.instructions.vectors import check_vectors
 from tilegen.judge.kernel.equations import check_equations, has_sizes
+from tilegen.judge.only import check_only
 from tilegen.judge.order import check_order
 from tilegen.judge.places.bounds import check_bounds
 from tilegen.judge.places.scatters import check_scatters
@@ -76,6 +77,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that no dependence is reversed", check_order),
     ("that old values are read before they are overwritten", check_updates),
     ("where blocks, threads and buffers are", check_structure),
+    ("that an element keeps its only term", check_only),
     ("that what lanes combine is read where they have it", check_running),
     ("that blocks hand on what they share", check_look_back),
     ("that atomic updates are those of a reduction", check_atomics),

@@ -13,7 +13,7 @@ from operator import eq, ne
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.lanes import Copied, combining_loop, copied_registers
-from tilegen.ir.nodes import Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
+from tilegen.ir.nodes import ONLY, Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of
 from tilegen.poly.promised import Promise, promise_of
@@ -71,7 +71,7 @@ class Leaf:
         stmt = self.stmt
         found = [Use(load.buffer, load.index, False, load.fallback) for load in loads(stmt)]
         written = (stmt.target, stmt.best) if stmt.best else (stmt.target,)
-        if stmt.reduce:
+        if stmt.reduce not in (None, ONLY):
             found += [Use(a.buffer, a.index, False, promise=self.promise) for a in written]
         found += [Use(a.buffer, a.index, True, promise=self.promise) for a in written]
         if stmt.hits:
@@ -308,6 +308,8 @@ def leaf_of(path: tuple[Loop, ...], stmt: Stmt, original: Original | None = None
     promise = None
     if stmt.hits and not stmt.reduce:
         promise = Promise((stmt.name,), stmt.instance or ())  # no two hits have one rank
+    elif stmt.reduce == ONLY:
+        promise = Promise((stmt.name,), (stmt.instance or ())[-1:])  # one row has the element
     elif original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
         elements = [(use.buffer, use.index) for use in _elements(original, stmt.name, stmt.instance)]
         promise = promise_of(path, stmt, elements, original.kernel.different)

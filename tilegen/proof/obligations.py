@@ -13,6 +13,7 @@ from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_nodes
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
+from tilegen.judge.only import check_only
 from tilegen.judge.order import check_order
 from tilegen.judge.places.bounds import check_bounds, is_within
 from tilegen.judge.places.ragged import check_ragged
@@ -136,7 +137,7 @@ def questions(
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops, rings))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
-        ("order", (lambda: check_order(program), lambda: check_updates(program)), ()),
+        ("order", (lambda: check_order(program), lambda: check_updates(program), lambda: check_only(program)), ()),
         ("bounds", (lambda: check_bounds(printed),), ()),
         ("races", (lambda: _check_threads(printed),), (lambda: check_synchronised(touched),)),
         ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.nodes import (
     BLOCK_KINDS,
     DTYPE_BYTES,
+    ONLY,
     THREAD_KINDS,
     Cast,
     Const,
@@ -74,7 +75,9 @@ class Run:
         """The thread.x loop that `stmt` combines over, as the lanes of a warp."""
         names = [step[1] for step in path[:-1]]
         found = next((n for n, step in enumerate(path) if step[2] == "thread.x"), None)
-        if found is None or not stmt.reduce or stmt.hits or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
+        if stmt.reduce in (None, ONLY) or stmt.hits:
+            return None
+        if found is None or self.fixed.get(names[found]) not in (2, 4, 8, 16, 32):
             return None  # how many lanes there are does not depend on a size
         if stmt.best and not isinstance(stmt.arg, Load):
             return None
@@ -112,6 +115,12 @@ class Run:
             for access, term in zip((stmt.best, stmt.target), new, strict=True):
                 self._write(access, term, env, path)
             made = value if stmt.name in self.reordered else new
+        elif stmt.reduce == ONLY:  # one alone of those that update an element writes it
+            buffer, place, _ = self._place(stmt.target, env)
+            old = self.memory.get((lies_in(buffer.name), place), self.terms.of("bag", None, ()))
+            made, self.atomic = value, stmt.name
+            self._write(stmt.target, self.terms.bag(ONLY, old, value), env, path)
+            self.atomic = None
         elif stmt.reduce:
             self.atomic = self._atomic(stmt, env)
             old = self._read(stmt.target, env, path)

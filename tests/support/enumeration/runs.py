@@ -14,7 +14,7 @@ from tests.support.enumeration.machine import Run, Wrong, lies_in
 from tests.support.enumeration.polynomials import Polynomials
 from tests.support.enumeration.structure import structure
 from tests.support.enumeration.terms import NOTHING, Terms
-from tilegen.ir.nodes import INTEGERS, Cast, Load, Op
+from tilegen.ir.nodes import INTEGERS, ONLY, Cast, Load, Op
 from tilegen.ir.written import tree_of
 
 __all__ = ["Wrong", "as_written", "lies_in", "verdict"]
@@ -116,7 +116,7 @@ class _Together(Run):
         if not stmt.reduce and stmt.name in self.reductions:
             self._write(stmt.target, self._joined(stmt.value, self.reductions[stmt.name], env, path), env, path)
             return
-        if not stmt.reduce:
+        if stmt.reduce in (None, ONLY):
             super()._stmt(stmt, env, path)
             return
         value = self._value(stmt.value, env, path)

@@ -56,7 +56,7 @@ class Terms:
     def bag(self, reduce, old, *values):
         """The terms of `old` and the values, in no order, under the word of their reduction."""
         known = self.known[old]
-        parts = known[2] if known[:2] == ("bag", reduce) else (old,)
+        parts = known[2] if known[:2] in (("bag", reduce), ("bag", None)) else (old,)
         return self.of("bag", reduce, tuple(sorted((*parts, *values))))
 
     def best(self, stmt, reordered, best, value, arg, index):

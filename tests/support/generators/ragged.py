@@ -83,7 +83,8 @@ schedule s for k():
 
 
 def groups(rng):
-    """A product by groups of rows, with a schedule: a thread runs the group of its row, a block those of its rows."""
+    """A product by groups of rows, with a schedule: a thread runs the group of its row, a block those of its rows, or
+    a tile of one group, of which it stores the rows that the group has."""
     pick = rng.choice
     text = GROUPS.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
     return text + "".join(f"    {step}\n" for step in _steps_of_groups(pick))
@@ -91,12 +92,17 @@ def groups(rng):
 
 def _steps_of_groups(pick):
     yield from (f"tile(f, {pick([2, 4])}) -> c, l", f"tile(t, {pick([2, 4])}) -> b, w", "tile(k, 4) -> ko, ki")
-    together = pick([True, True, False])
+    alone, together = pick([False, False, True]), pick([True, True, False])
     outer = "b, c, g, ko, w, l, ki" if together else "b, c, w, l, g, ko, ki"
-    yield from (f"order({outer})", "bind(b, block.x)", "bind(w, thread.y)", "bind(l, thread.x)")
-    yield from ["bind(c, block.x)"] * pick([False, True])
-    yield f"cache_register(Y, at={'c' if together else 'l'})"
-    yield "cache_register(P, at=g)"
+    if alone:
+        together, outer = True, "g, b, c, ko, w, l, ki"
+    yield from (f"order({outer})", "bind(w, thread.y)", "bind(l, thread.x)")
+    yield from ["bind(g, block.y)"] * alone
+    blocks = not alone or pick([True, False])
+    yield from ["bind(b, block.x)"] * blocks
+    yield from ["bind(c, block.x)"] * (blocks and pick([False, True]))
+    yield from [f"cache_register(Y, at={'c' if together else 'l'})"] * (not alone and pick([True, True, False]))
+    yield f"cache_register(P, at={'c' if alone else 'g'})"
     if together:
         yield from ["cache_shared(X, at=ko)"] * pick([False, True])
         yield "cache_shared(W, at=ko)"

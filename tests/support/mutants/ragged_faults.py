@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.support.mutants.places import edited, nodes, put
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import Load, Stmt
-from tilegen.ir.reductions.ragged import Found
+from tilegen.ir.nodes import ONLY, Load, Op, Stmt
+from tilegen.ir.reductions.ragged import Found, term_of
 from tilegen.ir.walk import rewrite
 from tilegen.lowering.launch.program import For
 
@@ -65,6 +65,24 @@ def empty_row(program):
         for other, store in stores if isinstance(loop, For) and loop.ends else ():
             without = put(program.body, other, ())
             yield replace(program, body=put(without, path, (replace(loop, body=(*loop.body, store)),)))
+
+
+def other_rows(program):
+    """An element is stored in every iteration, or in that of a neighbouring row, or of two."""
+
+    def each(node):
+        if isinstance(node, Stmt) and node.reduce == ONLY and (chosen := term_of(node.value)):
+            test, term = chosen
+            yield (replace(node, value=term),)
+            for old, new in ((">=", ">"), ("<", "<=")):
+                changed = rewrite(test, lambda v, old=old, new=new: replace(v, name=new) if is_named(v, old) else v)
+                yield (replace(node, value=replace(node.value, args=(changed, *node.value.args[1:]))),)
+
+    return edited(program, each)
+
+
+def is_named(value, word):
+    return isinstance(value, Op) and value.name == word
 
 
 FAULTS = {"early end": early_end, "late row": late_row, "other end": other_end, "empty row": empty_row}

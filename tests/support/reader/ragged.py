@@ -6,7 +6,7 @@ from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, cast_term, combine_terms
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import Index, Op, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Index, Op, Stmt
 from tilegen.ir.reductions.ragged import Bound, Found
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering.launch.program import For
@@ -93,6 +93,8 @@ class Ragged:
         if not isinstance(one, Index) or not isinstance(bound, Bound) or two != bound.value:
             return False
         inner = {v.name: v.extent.const for v in walk(node.body) if isinstance(v, For) and v.extent.is_const}
+        threads = dict(zip(THREAD_KINDS, self.launch.block, strict=True))
+        inner |= {name: threads[kind] for name, kind, _ in self.launch.coordinates if kind in threads}
         for _ in range(50):
             env = {name: self.rng.randrange(64) for name in one.index.names() | bound.more.names()}
             env |= {name: self.rng.choice((0, extent - 1)) for name, extent in inner.items()}

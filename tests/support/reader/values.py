@@ -15,7 +15,7 @@ from tilegen.backends.text.values.dialect import CUDA, OPENCL
 from tilegen.backends.text.values.wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
 from tilegen.ir.facts.gathers import fits_32_bits
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Access, Cast, Const, Gather, Index, Load, Op, Scalar
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, ONLY, Access, Cast, Const, Gather, Index, Load, Nothing, Op, Scalar
 from tilegen.ir.parts.operations import OPERATIONS
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
@@ -131,7 +131,10 @@ class Values:
             return [("test", test, [("write", best, kept), moved])]
         if stmt.atomic:
             return [("update", stmt.reduce, None if self.cuda else dtype, place, self._value(stmt.value))]
-        if stmt.reduce is None:
+        match stmt.value:
+            case Op("select", (test, term, Nothing())) if stmt.reduce == ONLY:
+                return [("test", self._value(test), [("write", place, self.store_term(term, stmt.target))])]
+        if stmt.reduce in (None, ONLY):
             return [("write", place, self.store_term(stmt.value, stmt.target))]
         word = {"sum": "+", "prod": "*", "linear": "+"}.get(stmt.reduce, stmt.reduce)
         old = Load(stmt.target.buffer, stmt.target.index, dtype)

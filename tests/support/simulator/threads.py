@@ -20,7 +20,7 @@ from tests.support.simulator.values import Values
 from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Load, Stmt
 from tilegen.lowering.launch.program import (
     Call,
     Combine,
@@ -291,6 +291,8 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 self._write(access, term)
         elif stmt.atomic:
             self._update(stmt.target, stmt.reduce, value)
+        elif stmt.reduce == ONLY:
+            self._write_only(stmt.target, value)
         elif stmt.reduce == "linear":
             step = terms.of("step", self._value(stmt.arg) if index is None else index, value)
             self._write(stmt.target, terms.of("linear", self._read(stmt.target), step))
@@ -380,6 +382,18 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         self.home.updated.add(key)
         combine = self.home.terms.bag if free else self.home.terms.of
         memory[key] = combine(reduce, memory[key], value)
+
+    def _write_only(self, target, value):
+        """What one alone of the updates of an element writes: all their terms, whoever has them."""
+        place, space = self._place(target), self.home.launch.buffers[target.buffer].space
+        empty = self.home.terms.of("bag", None, ())
+        if space == "register":
+            self._write(target, self.home.terms.bag(ONLY, self.registers.get((target.buffer, place), empty), value))
+            return
+        key = self._key(space, target, place)
+        self._note(space, key, ONLY)
+        memory = self.shared if space == "shared" else self.home.memory
+        memory[key] = self.home.terms.bag(ONLY, memory.get(key, empty), value)
 
     def _key(self, space, access, place):
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""

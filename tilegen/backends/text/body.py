@@ -19,8 +19,9 @@ from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer, vector_word
 from tilegen.backends.text.values.shared import named_parts
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.ir.reductions.linear import LINEAR, after_step
+from tilegen.ir.reductions.ragged import term_of
 from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
 from tilegen.lowering.launch.program import (
@@ -315,6 +316,9 @@ class Body:
     def _stmt(self, stmt: Stmt) -> list[str]:
         notes = [f"// {note}" for note in self.fresh_notes(stmt.step)]
         w = self._writer
+        if stmt.reduce == ONLY and (chosen := term_of(stmt.value)):
+            inner = self._stmt(replace(stmt, value=chosen[1], step=""))
+            return [*notes, *under_head(f"if ({w.value(chosen[0], -1)})", inner, braces=not _is_simple(inner))]
         parts, value = named_parts(stmt.value, set(w.names.values()) | self._parts)
         if parts:
             bare = replace(stmt, value=value, step="")
@@ -323,7 +327,7 @@ class Body:
         target = w.element(stmt.target.buffer, stmt.target.index)
         if stmt.hits:
             return [*notes, *list_lines(stmt, stmt.hits, w, self._integer, self._bit)]
-        if stmt.reduce is None:
+        if stmt.reduce in (None, ONLY):
             return [*notes, f"{target} = {w.store_value(stmt.value, stmt.target)};"]
         if stmt.atomic:
             return [*notes, f"{self._atomic(stmt)}(&{target}, {w.value(stmt.value, -1)});"]

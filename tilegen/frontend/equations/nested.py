@@ -11,7 +11,7 @@ from tilegen.errors import SourceError, Span
 from tilegen.frontend import syntax as s
 from tilegen.frontend.equations.index import COMPARISONS
 from tilegen.frontend.equations.operators import DTYPES
-from tilegen.ir.nodes import REDUCTIONS
+from tilegen.ir.nodes import ONLY, REDUCTIONS
 from tilegen.ir.walk import rewrite
 
 _MOST_TRIED = 40
@@ -122,7 +122,7 @@ def _innermost(equation: s.Assign) -> tuple[s.Reduction, list[str]]:
     words = [n.text for item in equation.target.items for n in _words_in(item)]
 
     def inside(node: s.Syntax, around: list[str], top: bool) -> Iterator[tuple[s.Reduction, list[str]]]:
-        if isinstance(node, s.Reduction) and node.word.text in REDUCTIONS:
+        if isinstance(node, s.Reduction) and node.word.text in (*REDUCTIONS, ONLY):
             inner = [*around, *(n.text for item in node.items for n in _words_in(item))]
             found = list(inside(node.body, inner, False))
             yield from found

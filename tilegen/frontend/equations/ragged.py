@@ -1,6 +1,6 @@
 """Ranges that data tell: `sum[j in start[i]..start[i + 1]](x[j])` chooses its terms of the whole dimension of `x`.
 
-`y[t] = x[t] * scale[g] for t in start[g]..start[g + 1]` is the sum over g of what is no 0 in the row that has t alone.
+`y[t] = x[t] * scale[g] for t in start[g]..start[g + 1]` is `only[g](..)`: of all g, the row that has t.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilegen.frontend.equations.index_words import Declared
 from tilegen.frontend.equations.operators import adapt, adapt_to_default
 from tilegen.frontend.equations.values import Scope, value_of
 from tilegen.frontend.parsing.expressions import conjunction
-from tilegen.ir.nodes import Equation, Expr, Kernel, Op
+from tilegen.ir.nodes import ONLY, Equation, Expr, Kernel, Op
 from tilegen.ir.parts.lists import LISTS
 from tilegen.ir.reductions.initial import init_value
 
@@ -41,12 +41,9 @@ def _in_rows(equation: s.Assign, rows: s.Within, given: Sequence[s.Param]) -> s.
         case s.Subscript(base, (s.Name() as row,)), s.Subscript(other, (s.Binary("+", s.Name() as same, s.Num(1)),)):
             known = len(shapes.get(base.text, ())) == 1 and not equation.rows and not equation.kept
             if known and (base.text, row.text) == (other.text, same.text):
-                ends = s.Binary(">=", rows.name, rows.low, rows.span), s.Binary("<", rows.name, rows.high, rows.span)
-                inside = s.Binary("and", *ends, rows.span)
-                chosen = s.Choice(equation.value, inside, s.Num(0, rows.span), equation.value.span)
                 count = s.Binary("-", shapes[base.text][0], s.Num(1, rows.span), rows.span)
                 each = s.Within(row, s.Num(0, rows.span), count, rows.span)
-                total = s.Reduction(s.Name("sum", rows.span), (each,), chosen, equation.value.span)
+                total = s.Reduction(s.Name(ONLY, rows.span), (each,), equation.value, equation.value.span)
                 return replace(equation, value=total, rows=rows)
     example = f"{rows.name.text} in start[g]..start[g + 1]"
     notes = (f"write one, from its start to the next: {example}",)
@@ -90,7 +87,8 @@ def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
     """The term of a reduction, and its neutral element outside of the ranges that data tell. Raises SourceError."""
     tests: list[Expr] = []
     declared: Declared = {**scope.tensors, **scope.scalars}
-    for item in equation.value.items if isinstance(equation.value, s.Reduction) else ():
+    items = equation.value.items if isinstance(equation.value, s.Reduction) else ()
+    for item in (*items, *([equation.rows] if equation.rows else ())):
         if isinstance(item, s.Within):
             for sign, end in ((">=", item.low), ("<", item.high)):
                 if is_data(end, declared):

@@ -39,7 +39,7 @@ def accumulator(equation: Equation, count: int, shape: tuple[int, ...], share: f
     dtype = equation.value.dtype
     assert equation.reduce is not None
     match equation.reduce:
-        case "sum":
+        case "sum" | "only":
             return TermSum(dtype, shape, share)
         case "prod":
             return _Product(count, dtype, shape)

@@ -20,7 +20,7 @@ from itertools import count
 from operator import attrgetter
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import THREAD_KINDS, Load, Loop, Stmt, Tree
+from tilegen.ir.nodes import ONLY, THREAD_KINDS, Load, Loop, Stmt, Tree
 from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import accesses, loads, writes
 
@@ -39,7 +39,7 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
     Of argmax and argmin the best of parts can be combined: the lower index of equals wins, in whatever order. Steps of
     a linear recurrence keep theirs: a lane has one.
     """
-    if not stmt.reduce or stmt.hits or "thread.x" not in map(_kind, path):
+    if stmt.reduce in (None, ONLY) or stmt.hits or "thread.x" not in map(_kind, path):
         return None
     depth = [*map(_kind, path)].index("thread.x")
     if not _divides_warp(path[depth]) or "scatter" in map(_kind, path[depth:]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import (
+    ONLY,
     Buffer,
     Cast,
     Condition,
@@ -21,6 +22,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.parts.lists import Hits
 from tilegen.ir.reductions.linear import LINEAR, after_step
+from tilegen.ir.reductions.ragged import term_of
 
 _PRECEDENCE = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
@@ -100,7 +102,10 @@ def show_stmt(stmt: Stmt) -> str:
         atomic += "together " if stmt.hits.together else ""
         list_of = f"{stmt.reduce} " if stmt.reduce else ""
         return f"{atomic}{list_of}{_kept(stmt.hits, target)} if {value}{guard}"
-    return f"{atomic}{target} {_UPDATES[stmt.reduce] if stmt.reduce else '='} {value}{guard}"
+    if stmt.reduce == ONLY and (chosen := term_of(stmt.value)):
+        value, guard = show_expr(chosen[1]), f"  if {show_expr(chosen[0])}{guard.replace('  if', ' and', 1)}"
+    update = _UPDATES.get(stmt.reduce or "", "=")
+    return f"{atomic}{target} {update} {value}{guard}"
 
 
 def _kept(hits: Hits, counter: str) -> str:

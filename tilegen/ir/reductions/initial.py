@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, ONLY, Const, Nothing
 from tilegen.ir.parts.lists import LISTS
 from tilegen.ir.reductions.linear import LINEAR
 
 
 def init_value(reduce: str, dtype: str) -> Const:
     """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
+    if reduce == ONLY:
+        return Nothing(0, dtype)
     if reduce in ("sum", "prod", LINEAR, *LISTS):
         return Const(1 if reduce == "prod" else 0, dtype)
     sign = -1 if reduce in ("max", "argmax") else 1

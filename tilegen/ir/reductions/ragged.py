@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.ranges import interval_of
-from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Nothing, Op
 from tilegen.ir.walk import walk
 
 # The sign of a comparison with an index on its left -> whether it is an upper end, and what is added to the other side.
@@ -179,6 +179,14 @@ def without_tests(value: Expr, tests: frozenset[Expr]) -> Expr:
                 return value
             return Op("select", (reduce(lambda a, b: Op("and", (a, b), "bool"), left), inner, rest), dtype)
     return value
+
+
+def term_of(value: Expr) -> tuple[Expr, Expr] | None:
+    """(where an element has its only term, that term); None for a value that is it wherever it is computed."""
+    match value:
+        case Op("select", (test, term, Nothing())):
+            return test, term
+    return None
 
 
 def conjuncts(test: Expr) -> Iterator[Expr]:

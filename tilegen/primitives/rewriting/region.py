@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, affine
-from tilegen.ir.nodes import Buffer, Const, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import ONLY, Buffer, Const, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import gathers, leaves, loads, loops, writes
 from tilegen.primitives.rewriting.tree import need_loop
 
@@ -72,7 +72,7 @@ def uses_in(body: tuple[Node, ...], name: str, using: frozenset[str]) -> list[Bu
     for path, stmt in leaves(body):
         found += [BufferUse(path, stmt, load.index, False) for load in loads(stmt) if load.buffer == name]
         written = [index for buffer, index in writes(stmt) if buffer == name]
-        if stmt.reduce:
+        if stmt.reduce not in (None, ONLY):
             found += [BufferUse(path, stmt, index, False) for index in written]
         found += [BufferUse(path, stmt, index, True) for index in written]
     return [use for use in found if is_meant(use.index, using)]
