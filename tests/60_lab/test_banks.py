@@ -1,4 +1,4 @@
-"""Bank conflicts: the turns of patterns that were counted on an H200, and what mends them."""
+"""Bank conflicts: the wavefronts of patterns that were counted on an H200, and what mends them."""
 
 from dataclasses import replace
 
@@ -7,14 +7,14 @@ import pytest
 from tests.support.stock import schedule_stock
 from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lab.counts.addresses import patterns
-from tilegen.lab.counts.banks import Remedy, conflict, lane_map, remedies, turns
+from tilegen.lab.counts.banks import Remedy, conflict, lane_map, remedies, wavefronts
 from tilegen.lab.counts.sites import program_of
 from tilegen.lab.counts.widen import widen
 from tilegen.lowering import lower
 from tilegen.primitives import registry
 
 LANES = range(32)
-# (bytes of a lane, address of a lane, turns of a load, of a store) as Nsight Compute counted them
+# (bytes of a lane, address of a lane, wavefronts of a load, of a store) as Nsight Compute counted them
 COUNTED = [
     (4, lambda n: 0, 1, 1),
     (4, lambda n: n * 4, 1, 1),
@@ -42,13 +42,13 @@ COUNTED = [
 def test_turns_are_those_of_the_hardware(case):
     width, place, load, store = case
     lanes = [place(n) for n in LANES]
-    assert turns(lanes, width)[0] == load
-    assert turns(lanes, width, store=True)[0] == store
+    assert wavefronts(lanes, width)[0] == load
+    assert wavefronts(lanes, width, store=True)[0] == store
 
 
 def test_idle_lanes_take_no_turn():
-    assert turns([-1] * 31 + [128], 4) == (1, 1)
-    assert turns([n * 128 if n < 4 else -1 for n in LANES], 4) == (4, 1)
+    assert wavefronts([-1] * 31 + [128], 4) == (1, 1)
+    assert wavefronts([n * 128 if n < 4 else -1 for n in LANES], 4) == (4, 1)
 
 
 def test_the_map_names_the_lanes_of_a_bank():
@@ -91,7 +91,7 @@ def test_a_column_meets_as_many_banks_as_rows_are_told_apart(swizzle, worst):
 
 @pytest.mark.parametrize("case", [("gemm", "wider"), ("gemm", "registers"), ("conv2d", "tiled")])
 def test_what_is_proposed_is_a_step_that_does_it(case):
-    """The proposed step, taken at the end of the schedule, leaves as many turns as it was said to."""
+    """The proposed step, taken at the end of the schedule, leaves as many wavefronts as it was said to."""
     sizes = dict.fromkeys("MNKBCHWFRS", 64)
     result = schedule_stock(*case)
     launch = lower(result.tree)[-1]
@@ -107,7 +107,7 @@ def test_what_is_proposed_is_a_step_that_does_it(case):
             after = lower(tree)[-1]
             mine = [widen(s, after.buffers[buffer]) for s in program_of(after).sites if s.buffer == buffer]
             met = [conflict(patterns(after, s, sizes), s.bytes, s.store) for s in mine]
-            assert sum(m.turns for m in met) / sum(m.least for m in met) == pytest.approx(remedy.degree)
+            assert sum(m.wavefronts for m in met) / sum(m.least for m in met) == pytest.approx(remedy.degree)
 
 
 def test_a_pad_and_a_swizzle_keep_vectors():

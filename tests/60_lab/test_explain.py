@@ -56,7 +56,7 @@ def test_s18_fusion_leaves_three_passes():
     assert report("chain", "fused_registers", sizes).global_bytes == 3 * 4 * 2**20
 
 
-# Sectors of loads and stores of global memory, turns of loads from shared memory and the conflicts among them, as
+# Sectors of loads and stores of global memory, wavefronts of loads from shared memory and the conflicts among them, as
 # Nsight Compute counted them on an H200.
 COUNTED = [
     ("gemm", "naive", CUBE, 10_737_418_240, 2_097_152, 0, 0),
@@ -73,16 +73,16 @@ COUNTED = [
 
 @pytest.mark.parametrize("case", COUNTED, ids=lambda c: f"{c[0]}-{c[1]}")
 def test_counts_are_those_of_the_hardware(case):
-    name, schedule, sizes, loaded, stored, turns, conflicts = case
+    name, schedule, sizes, loaded, stored, wavefronts, conflicts = case
     launch = lower(schedule_stock(name, schedule).tree)[-1]
     found = traffic(program_of(launch), sizes)
     blocks = report(name, schedule, sizes).blocks
     assert sum(t.sectors for t in found if not t.store) == loaded
     assert sum(t.sectors for t in found if t.store) == stored
-    mine = sum(t.turns for t in found if not t.store)
-    assert mine == pytest.approx(turns, rel=0.06)
-    met = sum(t.turns - blocks * t.conflict.least for t in found if t.conflict and not t.store)
-    assert met == pytest.approx(conflicts, abs=0.06 * turns)
+    mine = sum(t.wavefronts for t in found if not t.store)
+    assert mine == pytest.approx(wavefronts, rel=0.06)
+    met = sum(t.wavefronts - blocks * t.conflict.least for t in found if t.conflict and not t.store)
+    assert met == pytest.approx(conflicts, abs=0.06 * wavefronts)
 
 
 def test_a_pipelined_loop_that_has_only_its_last_iteration_is_counted():

@@ -101,9 +101,9 @@ def test_the_rows_of_ldmatrix_meet_in_the_banks():
     a, b = found["ldmatrix_a_bf16"], found["ldmatrix_b_trans_bf16"]
     assert a.bytes == a.requests * 512
     # Eight rows a phase: those of A lie 64 bytes apart, two in each line of all banks; those of B 128 bytes apart.
-    assert (a.conflict.degree, a.turns / a.requests) == (4, 16)
-    assert (b.conflict.degree, b.turns / b.requests) == (8, 32)
-    assert all(t.conflict.degree == 1 and t.turns == 4 * t.requests for t in rows_of("moved").values())
+    assert (a.conflict.degree, a.wavefronts / a.requests) == (4, 16)
+    assert (b.conflict.degree, b.wavefronts / b.requests) == (8, 32)
+    assert all(t.conflict.degree == 1 and t.wavefronts == 4 * t.requests for t in rows_of("moved").values())
 
 
 def test_only_lanes_that_give_an_address_read_a_row():
@@ -241,11 +241,11 @@ def test_every_warpgroup_runs_so_many_instructions(by_warpgroups):
 
 
 def test_a_warpgroup_reads_each_operand_once_and_without_conflicts(by_warpgroups):
-    """64 x 16 of A and 16 x 256 of B, 2 bytes each, in turns of 128 bytes."""
+    """64 x 16 of A and 16 x 256 of B, 2 bytes each, in wavefronts of 128 bytes."""
     (count,) = by_warpgroups.work.by_warps
     rows = {t.site.buffer: t for t in by_warpgroups.traffic if t.site.by == count.name}
     assert {name: t.bytes / count.runs for name, t in rows.items()} == {"As": 64 * 16 * 2, "Bs": 16 * 256 * 2}
-    assert {name: t.turns / count.runs for name, t in rows.items()} == {"As": 16, "Bs": 64}
+    assert {name: t.wavefronts / count.runs for name, t in rows.items()} == {"As": 16, "Bs": 64}
 
 
 def test_warpgroups_reach_the_peak_and_run_on_one_architecture(by_warpgroups):

@@ -67,7 +67,7 @@ WASTES = {
     "reuse": ("gemm", "naive", "a block reads A and B several times", "cache_shared(A, at=ko), cache_shared(B, at=ko)"),
     "loads": ("gemm", "tiled", "2 loads for 1 multiply-adds in 'ki'", "coarsen(ti, 4) -> ti, ti_w, coarsen(tj, 4)"),
     "tests": (PAIRS, "s", "each iteration of 'jo' tests a border", "tile(jo, 8) -> jo, jo_u, unroll(jo_u)"),
-    "banks": ("transpose", "tiled", "bank conflicts in X.shared, 32 turns for each", "pad(X.shared, 1)"),
+    "banks": ("transpose", "tiled", "bank conflicts in X.shared, 32 wavefronts for each", "pad(X.shared, 1)"),
 }
 
 

@@ -161,7 +161,7 @@ def test_a_counter_that_a_gpu_lacks_is_left_open(found) -> None:
     chosen = steps_to_profile(found, 1e9)
     told = [{k: v for k, v in as_expected(found, step).items() if "wavefronts" not in k} for step in chosen]
     (figures,) = profiled(found, told)[chosen[-1]].launches
-    (figure,) = [each for each in figures if each.name == "turns of shared memory"]
+    (figure,) = [each for each in figures if each.name == "wavefronts of shared memory"]
     assert figure.measured is None
     assert not figure.is_apart
 

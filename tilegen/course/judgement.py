@@ -111,7 +111,7 @@ def _figures(puzzle: Puzzle, report: StepReport, machine: Machine) -> Iterator[F
         yield Figure("elements loaded from global memory", float(elements), puzzle.loads)
     if puzzle.conflict is not None:
         worst = max(each.conflicts for each in launches)
-        yield Figure("turns of shared memory for each that is needed", worst, puzzle.conflict)
+        yield Figure("wavefronts of shared memory for each one needed", worst, puzzle.conflict)
     if puzzle.launches is not None:
         yield Figure("launches", len(launches), puzzle.launches)
 

@@ -21,7 +21,7 @@ class Puzzle:
         milliseconds: that the roofline may predict.
         gigabytes: of transactions with global memory.
         loads: elements that all threads together may load from global memory.
-        conflict: turns of the worst access to shared memory for each that it needs.
+        conflict: wavefronts of the worst access to shared memory for each that it needs.
         launches: of the whole kernel.
         hint: the way out for who has met the other limits or not.
     """

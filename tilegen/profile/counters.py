@@ -113,9 +113,9 @@ COUNTERS = (
         lambda launch, _: sum(t.requests for t in _by_threads(launch, "global")),
     ),
     Counter(
-        "turns of shared memory",
+        "wavefronts of shared memory",
         ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
-        lambda launch, _: sum(t.turns for t in _by_threads(launch, "shared")),
+        lambda launch, _: sum(t.wavefronts for t in _by_threads(launch, "shared")),
     ),
     Counter(
         "bytes of L2",

@@ -133,15 +133,19 @@ def warp_lines(launch: LaunchReport) -> list[str]:
 
 def _rows_moved(rows: list[Traffic], runs: float) -> str:
     """What an instruction moves of one shared buffer, and how many phases of eight rows of 16 bytes that takes."""
-    moved, turns = (sum(each) for each in zip(*((t.bytes, t.turns) for t in rows), strict=True))
-    least = sum(t.conflict.least / t.conflict.turns * t.turns for t in rows if t.conflict and t.turns)
+    moved, wavefronts = (sum(each) for each in zip(*((t.bytes, t.wavefronts) for t in rows), strict=True))
+    least = sum(t.conflict.least / t.conflict.wavefronts * t.wavefronts for t in rows if t.conflict and t.wavefronts)
     if not moved:
         return ""
     direction = "to" if rows[0].store else "of"
-    met = "without bank conflicts" if turns <= least else f"{turns / least:.3g} times as many as without bank conflicts"
+    met = (
+        "without bank conflicts"
+        if wavefronts <= least
+        else f"{wavefronts / least:.3g} times as many as without bank conflicts"
+    )
     return (
         f"; {moved / runs:.4g} bytes each {direction} {rows[0].site.buffer}, {_with_prefix(moved)}B, "
-        f"in {turns / runs:.3g} turns of eight rows, {met}"
+        f"in {wavefronts / runs:.3g} wavefronts of eight rows, {met}"
     )
 
 
@@ -175,7 +179,9 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
             out.print(f"{buffer}: no pad and no swizzle of rows mends its conflicts", soft_wrap=True)
         for remedy in found:
             left = (
-                "no conflict is left" if remedy.degree == 1 else f"{remedy.degree:.3g} turns for each needed are left"
+                "no conflict is left"
+                if remedy.degree == 1
+                else f"{remedy.degree:.3g} wavefronts for each one needed are left"
             )
             cost = f", {abs(remedy.bytes)} bytes {'more' if remedy.bytes > 0 else 'less'}" if remedy.bytes else ""
             out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True)

@@ -1,11 +1,11 @@
 """Bank conflicts of shared memory, and the smallest pad or swizzle that removes them.
 
-Shared memory has 32 banks of 4 bytes. A group of lanes is served in as many turns as the busiest bank has
-different words to give. The group is a warp for 4 bytes a lane, half a warp for 8 and a quarter for 16. Two
-neighbouring groups of a load are one, where every lane wants the same as the lane beside it (lane ^ 1), or
-every lane the same as the second one from it (lane ^ 2). Stores have no such pairs, and neither have the rows of 16
-bytes that an instruction of a warp moves, eight of them in one turn. These rules gave the turns that the counters of an
-H200 show for each of 242 patterns of lanes of loads and stores.
+Shared memory has 32 banks of 4 bytes, each of which gives one word a cycle: a wavefront, as NVIDIA calls it. A group of
+lanes takes as many wavefronts as the busiest bank has different words to give. The group is a warp for 4 bytes a lane,
+half a warp for 8 and a quarter for 16. Two neighbouring groups of a load are one, where every lane wants the same as
+the lane beside it (lane ^ 1), or every lane the same as the second one from it (lane ^ 2). Stores have no such pairs,
+and neither have the rows of 16 bytes that an instruction of a warp moves, eight of them in one wavefront. These rules
+gave the wavefronts that the counters of an H200 show for each of 242 patterns of lanes of loads and stores.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class BankConflict:
     """The bank conflicts of one access of shared memory.
 
     Attributes:
-        turns: of all requests of a block, in which shared memory is busy with them.
-        least: turns that would do without any conflict.
-        worst: turns over least turns of the worst request.
+        wavefronts: of all requests of a block: the cycles that shared memory spends on them.
+        least: wavefronts without any conflict.
+        worst: wavefronts over least wavefronts of the worst request.
         lanes: that request, the byte address of each lane, -1 for an idle one.
     """
 
-    turns: float
+    wavefronts: float
     least: float
     worst: float
     lanes: tuple[int, ...]
 
     @property
     def degree(self) -> float:
-        """Turns for each turn that is needed: 1 without conflicts, 32 at worst."""
-        return self.turns / self.least if self.least else 1.0
+        """Wavefronts for each one that is needed: 1 without conflicts, 32 at worst."""
+        return self.wavefronts / self.least if self.least else 1.0
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Remedy:
         return f"{self.step} instead of {self.instead}" if self.instead else self.step
 
 
-def turns(lanes: Sequence[int], width: int, store: bool = False) -> tuple[int, int]:
-    """(turns, turns without conflicts) of one request of `width` bytes a lane; `store` also for rows of a warp."""
-    return _turns(tuple(lanes), width, store)
+def wavefronts(lanes: Sequence[int], width: int, store: bool = False) -> tuple[int, int]:
+    """(wavefronts, those without conflicts) of a request of `width` bytes a lane; `store` also for rows of a warp."""
+    return _wavefronts(tuple(lanes), width, store)
 
 
 @cache
-def _turns(lanes: tuple[int, ...], width: int, store: bool) -> tuple[int, int]:
+def _wavefronts(lanes: tuple[int, ...], width: int, store: bool) -> tuple[int, int]:
     needed = least = 0
     for group in _groups(lanes, width, store):
         words: dict[int, set[int]] = {}
@@ -108,7 +108,7 @@ def _are_paired(lanes: tuple[int, ...], by: int) -> bool:
 
 def conflict(found: Sequence[Pattern], width: int, store: bool = False) -> BankConflict:
     """The conflicts of all requests of one access of `width` bytes a lane."""
-    measured = [(*turns(p.lanes, width, store), p) for p in found]
+    measured = [(*wavefronts(p.lanes, width, store), p) for p in found]
     if not measured:
         return BankConflict(0.0, 0.0, 1.0, ())
     needed, least, worst = max(measured, key=lambda m: m[0] / m[1])
@@ -133,7 +133,7 @@ def lane_map(lanes: Sequence[int]) -> list[tuple[int, list[int]]]:
 
 
 def remedies(launch: Launch, sites: Sequence[Site], sizes: Mapping[str, int]) -> list[Remedy]:
-    """The smallest pad, and a swizzle, that leave the accesses `sites` of one shared buffer with fewest turns.
+    """The smallest pad, and a swizzle, that leave the accesses `sites` of one shared buffer with fewest wavefronts.
 
     Nothing where no change helps. A pad keeps every vector access aligned; a swizzle moves whole vectors.
     """
@@ -161,12 +161,12 @@ class _LayoutTrial:
     sizes: Mapping[str, int]
 
     def cost(self, memory: Buffer) -> tuple[float, float]:
-        """(turns, turns without conflicts) of all accesses."""
+        """(wavefronts, wavefronts without conflicts) of all accesses."""
         needed = least = 0.0
         for site in self.sites:
             wide = widen(site, memory)
             met = conflict(patterns(self.launch, wide, self.sizes, memory), wide.bytes, wide.store or bool(wide.by))
-            needed, least = needed + met.turns, least + met.least
+            needed, least = needed + met.wavefronts, least + met.least
         return needed, least
 
     @property
@@ -176,7 +176,7 @@ class _LayoutTrial:
 
 
 def _best(trial: _LayoutTrial, memory: Buffer, tried: Iterable[tuple[Buffer, str]], instead: str) -> Remedy | None:
-    """The layout with the fewest turns, of those with their steps that are tried; the first one of equals."""
+    """The layout with the fewest wavefronts, of those with their steps that are tried; the first one of equals."""
     best, (now, _) = None, trial.cost(memory)
     for layout, step in tried:
         needed, least = trial.cost(layout)

@@ -48,7 +48,7 @@ class Traffic:
         lines: different lines of 128 bytes, summed over requests; each keeps the cache busy for a cycle.
         in_bulk: no thread moves it, but the hardware that copies boxes.
         conflict: how a shared access fares, of one block.
-        turns: cycles of shared memory of all blocks.
+        wavefronts: of shared memory, one a cycle, of all blocks.
     """
 
     site: Site
@@ -64,7 +64,7 @@ class Traffic:
     lines: float
     in_bulk: bool
     conflict: BankConflict | None
-    turns: float
+    wavefronts: float
 
     @property
     def store(self) -> bool:
@@ -160,7 +160,7 @@ def _site_traffic(launch: Launch, site: Site, sizes: Mapping[str, int]) -> Traff
         lines=0.0 if shared else blocks * sum(p.share * len(_pieces(p, site.bytes, LINE)) for p in found),
         in_bulk=site.by in {each.name for each in launch.maps},
         conflict=met,
-        turns=blocks * met.turns if met else 0.0,
+        wavefronts=blocks * met.wavefronts if met else 0.0,
     )
 
 

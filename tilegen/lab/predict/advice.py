@@ -126,7 +126,7 @@ def _remedies(derivation: Derivation, launches: Sequence[LaunchReport], sizes: M
     yield from _vectorize_copies(derivation)
     for launch_report in launches:
         for buffer, layouts in launch_report.remedies.items():
-            waste = f"bank conflicts in {buffer}, {launch_report.conflicts:.3g} turns for each that is needed"
+            waste = f"bank conflicts in {buffer}, {launch_report.conflicts:.3g} wavefronts for each one needed"
             for layout in layouts:
                 yield _Remedy(waste, (layout.step,), _without(("pad", "swizzle"), buffer), _removed(layout.instead))
 

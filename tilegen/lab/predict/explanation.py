@@ -71,7 +71,7 @@ class LaunchReport:
 
     @property
     def conflicts(self) -> float:
-        """The turns of the worst shared access for each turn that it needs; 1 without conflicts."""
+        """The wavefronts of the worst shared access for each one that it needs; 1 without conflicts."""
         return max((t.conflict.degree for t in self.traffic if t.conflict), default=1.0)
 
 

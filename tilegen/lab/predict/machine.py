@@ -25,7 +25,7 @@ class Machine:
         clock: GHz.
         multiply_adds: TFLOP/s of fp32 multiply-adds from registers, two operations each.
         copy: TB/s of a kernel that copies, its reads and writes together.
-        shared: TB/s of shared memory; at 128 bytes a turn this tells the turns a second.
+        shared: TB/s of shared memory; a wavefront moves 128 bytes of it.
         second_level: TB/s that the L2 cache delivers to the SMs; None where nobody has said.
         memory: GB as on a data sheet, of 2**30 bytes each; None where nobody has said.
         f64: how many times longer an instruction takes in f64 than the same one in f32.

@@ -64,16 +64,16 @@ def predict(
         made = rounds * WARP * (hot.mix["multiply-add"] + hot.mix.get("arithmetic", 0)) - work.special * lanes
         slots = rounds * hot.count
         computing = min(computing, made * machine.slower(work.dtype))
-    by_threads = sum(t.turns + t.lines for t in moved if not t.in_bulk)
+    by_threads = sum(t.wavefronts + t.lines for t in moved if not t.in_bulk)
     in_bulk = sum(t.lines for t in moved if t.in_bulk)
-    turn = LINE / (machine.shared * 1e12)
+    cycle_of_line = LINE / (machine.shared * 1e12)
     seconds = {
         "tensor cores": tensor_seconds(work.computing, machine.tensor) / busy,
         "multiply-adds": computing * 2 / (machine.multiply_adds * 1e12) / busy,
         "issue slots": slots / (machine.schedulers * cycle) / busy,
         "functions": work.special * lanes / (machine.special * cycle) / busy,
-        "shared and L1": by_threads * turn / min(1.0, busy * machine.schedulers),
-        "bulk copies": in_bulk * turn / min(1.0, busy * machine.schedulers),
+        "shared and L1": by_threads * cycle_of_line / min(1.0, busy * machine.schedulers),
+        "bulk copies": in_bulk * cycle_of_line / min(1.0, busy * machine.schedulers),
         "L2": sum(t.distinct for t in moved) / (machine.second_level * 1e12) if machine.second_level else 0.0,
         "global memory": compulsory / (machine.copy * 1e12),
     }

@@ -13,7 +13,7 @@ from itertools import product
 from math import gcd, prod
 from statistics import fmean
 
-from tilegen.lab.counts.banks import turns
+from tilegen.lab.counts.banks import wavefronts
 
 LANES = 32
 RESULTS = 64  # that a thread keeps in registers
@@ -123,21 +123,21 @@ def _lane(tile: Tile, thread: int) -> Lane:
     return (y, z, place, phase) if tile.across else (z, y, place, phase)
 
 
-def _turns(problem: Problem, tile: Tile, lanes: list[Lane]) -> int:
-    """In which shared memory is busy with a warp's load of the image, whether vectors are copied there or elements."""
+def _wavefronts(problem: Problem, tile: Tile, lanes: list[Lane]) -> int:
+    """Of a warp's load of the image from shared memory, whether vectors are copied there or elements."""
     box = problem.along.box(tile.places * tile.along)
 
     def needed(row: int) -> int:
         places = [y * tile.rows * problem.down.step * row + x * problem.along.step for _, y, x, _ in lanes]
-        return turns([4 * place for place in places], 4)[0]
+        return wavefronts([4 * place for place in places], 4)[0]
 
     return max(needed(box), needed(-(-box // 4) * 4))
 
 
-def _turns_of_weights(tile: Tile, lanes: list[Lane]) -> int:
+def _wavefronts_of_weights(tile: Tile, lanes: list[Lane]) -> int:
     """The same for a vector of weights, of which each phase has its own."""
     row = tile.filters * tile.groups + 4
-    return turns([4 * (tile.filters * group + phase * row) for group, _, _, phase in lanes], 16)[0]
+    return wavefronts([4 * (tile.filters * group + phase * row) for group, _, _, phase in lanes], 16)[0]
 
 
 def _share(extent: int, size: int) -> float:
@@ -157,7 +157,8 @@ def _cost(problem: Problem, tile: Tile) -> float:
     issued = work + vectors + image + COPY * copies / tile.threads
     warps = _warps(tile)
     busy = BANK * fmean(
-        vectors * _turns_of_weights(tile, lanes) + neighbours * image * _turns(problem, tile, lanes) for lanes in warps
+        vectors * _wavefronts_of_weights(tile, lanes) + neighbours * image * _wavefronts(problem, tile, lanes)
+        for lanes in warps
     )
     apart = problem.phases // tile.beside  # one of this number of neighbours is stored at once
     lines = [Counter(lane[:2] for lane in lanes) for lanes in warps]
