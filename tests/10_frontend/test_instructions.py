@@ -16,7 +16,7 @@ from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter.dtypes import from_values
 from tilegen.interpreter.expected.reference import reference
-from tilegen.ir.hardware.instructions import Fragment, Instruction, RowSlot, SharedRows, Slot, Summation
+from tilegen.ir.hardware.instructions import Fragment, Instruction, LaneRegister, RowElement, SharedRows, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
 
 PTX_ISA: dict[str, dict[str, Place]] = {
@@ -62,17 +62,17 @@ def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
     assert does.layout is PTX_ISA[name]
     for fragment in stock_instructions()[name].fragments:
         place = PTX_ISA[name][fragment.operand.name]
-        for slot, element in fragment.elements().items():
-            assert element == place(slot.lane // 4, slot.lane % 4, slot.register), (fragment.operand.name, slot)
+        for held, element in fragment.elements().items():
+            assert element == place(held.lane // 4, held.lane % 4, held.register), (fragment.operand.name, held)
 
 
 @pytest.mark.parametrize("name", WGMMA)
 def test_results_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
     result = stock_instructions()[name].layout("C")
-    for slot, element in result.elements().items():
-        warp, lane = divmod(slot.lane, 32)
-        row = warp * 16 + lane // 4 + 8 * (slot.register // 2 % 2)
-        assert element == (row, slot.register // 4 * 8 + lane % 4 * 2 + slot.register % 2)
+    for place, element in result.elements().items():
+        warp, lane = divmod(place.lane, 32)
+        row = warp * 16 + lane // 4 + 8 * (place.register // 2 % 2)
+        assert element == (row, place.register // 4 * 8 + lane % 4 * 2 + place.register % 2)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -81,10 +81,10 @@ def test_a_warpgroup_stores_as_four_warps_do(name: str) -> None:
     four, one = stock_instructions()[name], stock_instructions()[name.replace("_warpgroup", "")]
     assert four.ptx == one.ptx
     for operand in "SD":
-        for slot, (row, column) in four.layout(operand).elements().items():
-            warp, lane = divmod(slot[0], 32)
+        for place, (row, column) in four.layout(operand).elements().items():
+            warp, lane = divmod(place[0], 32)
             assert row // 16 == warp
-            assert one.layout(operand).slot((row % 16, column)) == (lane, slot[1])
+            assert one.layout(operand).place((row % 16, column)) == (lane, place[1])
 
 
 @pytest.mark.parametrize("name", WGMMA)
@@ -114,13 +114,13 @@ def test_factors_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
     assert isinstance(does, Wgmma)
     elements = factor.elements()
     for lane in range(128):
-        assert [elements[Slot(lane, n)] for n in range(factor.elements_of_a_lane)] == does.places_of_a(lane)
+        assert [elements[LaneRegister(lane, n)] for n in range(factor.elements_of_a_lane)] == does.places_of_a(lane)
 
 
-def row_slot(slot: Slot, size: int, does: MoveMatrices) -> RowSlot:
+def row_element(place: LaneRegister, size: int, does: MoveMatrices) -> RowElement:
     """Where an element of `size` bytes of a lane is taken from, or put to, as the PTX ISA says."""
-    lane, byte = does.source(slot.lane, slot.register * size)
-    return RowSlot(lane, byte // size)
+    lane, byte = does.source(place.lane, place.register * size)
+    return RowElement(lane, byte // size)
 
 
 def shared_and_fragment(instruction: Instruction) -> tuple[SharedRows, Fragment]:
@@ -137,7 +137,7 @@ def test_rows_are_those_of_the_ptx_isa(name: str) -> None:
     assert isinstance(does, MoveMatrices)
     assert (does.matrices * 8, does.rows, does.registers) == (rows.rows, rows.operand.name, fragment.operand.name)
     for point in fragment.points():
-        assert rows.slot(point) == row_slot(fragment.slot(point), size, does), point
+        assert rows.place(point) == row_element(fragment.place(point), size, does), point
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))
@@ -149,9 +149,9 @@ def test_copies_fill_the_fragments_of_mma(name: str) -> None:
     rows, columns = wanted.shape
     assert fragment.shape == (rows, columns if operand == "A" else 2 * columns)
     for i, j in fragment.points():
-        lane, register = wanted.slot((i, j % columns))
+        lane, register = wanted.place((i, j % columns))
         count = prod(wanted.shape) // 32
-        assert fragment.slot((i, j)) == Slot(lane, register + j // columns * count), (i, j)
+        assert fragment.place((i, j)) == LaneRegister(lane, register + j // columns * count), (i, j)
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))
@@ -178,7 +178,7 @@ instruction two(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
     (instruction,) = parse(Source("own.tg", own)).instructions.values()
     rows = instruction.layout("S")
     assert isinstance(rows, SharedRows)
-    assert (rows.rows, rows.elements_of_a_row, rows.slot((9, 3))) == (16, 8, RowSlot(9, 3))
+    assert (rows.rows, rows.elements_of_a_row, rows.place((9, 3))) == (16, 8, RowElement(9, 3))
     with pytest.raises(KeyError):
         instruction.layout("Q")
 
@@ -200,7 +200,7 @@ def _bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def test_a_slot_is_a_lane_and_an_element_of_its_registers() -> None:
-    assert stock_instructions()["mma_m16n8k16_bf16"].layout("A").slot((8, 9)) == Slot(0, 7)
+    assert stock_instructions()["mma_m16n8k16_bf16"].layout("A").place((8, 9)) == LaneRegister(0, 7)
 
 
 def test_a_file_declares_its_own() -> None:

@@ -64,7 +64,7 @@ def test_a_lane_reduces_what_it_has(text, golden):
     tree = tree_from(text)
     part = tree.buffer("part.reg")
     assert part.fragment.shape == (4, 16)
-    assert {part.fragment.slot((q, i)) for q in range(4) for i in range(16)} == {
+    assert {part.fragment.place((q, i)) for q in range(4) for i in range(16)} == {
         (lane, register) for lane in range(32) for register in range(2)
     }
     golden(f"{show(tree)}\n-- dealt out\n\n{show(deal_fragments(tree))}", f"lanes_reduce_{tree.kernel.name}.tree")

@@ -188,7 +188,7 @@ def test_a_wrong_layout_is_still_a_bijection() -> None:
                 case _:
                     lanes, count = operand.lanes, operand.elements_of_a_lane
             box = Box(dict(zip(operand.indices, operand.shape, strict=True)))
-            lane, place = map(box.each, operand.slots(list(box.values.values())))
+            lane, place = map(box.each, operand.places(list(box.values.values())))
             assert place.min() == 0
             assert place.max() == count - 1
             assert np.array_equal(np.sort(lane * count + place), np.arange(lanes * count))

@@ -41,7 +41,7 @@ from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
 from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
-from tilegen.lowering.sync.conflicts import Conflict, Slot, conflicts
+from tilegen.lowering.sync.conflicts import Conflict, Gap, conflicts
 from tilegen.lowering.sync.dependent_launch import with_launch_waits
 from tilegen.lowering.sync.overlap import overlap_batches
 from tilegen.lowering.sync.pipeline import Pipe, write_out_pipelines
@@ -155,8 +155,8 @@ class _Plan:
     where: Coordinates
     is_implied: IsImplied
     bulk: Bulk
-    barriers: dict[Slot, Barrier]
-    groups: frozenset[Slot]
+    barriers: dict[Gap, Barrier]
+    groups: frozenset[Gap]
     staged: tuple[Pipe, ...]
 
 
@@ -264,7 +264,7 @@ def _launch(
 
 def _waiting(
     tree: Tree, nodes: tuple[Node, Node], pipes: tuple[Pipe, ...], bulk: Bulk, block: Block, is_implied: IsImplied
-) -> tuple[dict[Slot, Barrier], frozenset[Slot], tuple[Pipe, ...]]:
+) -> tuple[dict[Gap, Barrier], frozenset[Gap], tuple[Pipe, ...]]:
     """The barriers, the places where groups of asynchronous copies end, and what is copied so. `nodes` are the launch
     with the numbers of threads written out, and without."""
     plain, dealt = nodes
@@ -273,14 +273,14 @@ def _waiting(
     if not alone:
         launch = replace(tree, body=(plain,), buffers=(*tree.buffers, WAITING))
         crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
-    slots = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
+    found = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
     fence_starts(bulk, dealt)
-    check_stored(bulk, tree, slots.values())
-    add_store_waits(bulk, plain, block, crossing, slots, is_implied)
+    check_stored(bulk, tree, found.values())
+    add_store_waits(bulk, plain, block, crossing, found, is_implied)
     pipes = bulk.others(pipes)
-    ahead = covered_pipes(plain, pipes, with_waits(plain, slots, pipes))
+    ahead = covered_pipes(plain, pipes, with_waits(plain, found, pipes))
     pipes = tuple(pipe for pipe, some in zip(pipes, ahead, strict=True) if some.buffers)
-    return with_waits(plain, slots, pipes), frozenset(group_ends(dealt, pipes)), ahead
+    return with_waits(plain, found, pipes), frozenset(group_ends(dealt, pipes)), ahead
 
 
 def _context(plan: _Plan, lanes: Lanes, tree: Tree) -> Context:

@@ -14,12 +14,10 @@ from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier, StartBarriers
 from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_plan import Bulk
-from tilegen.lowering.sync.conflicts import Slot
+from tilegen.lowering.sync.conflicts import Gap
 from tilegen.lowering.threads.distribute import Block
 from tilegen.lowering.threads.lanes import Lanes
 from tilegen.lowering.threads.perform import perform
-
-Slots = Mapping[Slot, Barrier]
 
 
 @dataclass(frozen=True)
@@ -27,16 +25,16 @@ class Context:
     """What else is known of a launch when it becomes the program of one thread.
 
     Attributes:
-        slots: the barriers.
+        barriers: between threads of the block.
         dealt: the loops over a thread's share of a copy.
-        groups: the slots where a group of asynchronous copies ends.
+        groups: the gaps where a group of asynchronous copies ends.
         lanes: what those of a warp do together.
         bulk: what is copied in bulk.
     """
 
     block: Block
     where: Coordinates
-    slots: Slots
+    barriers: Mapping[Gap, Barrier]
     dealt: frozenset[str]
     groups: frozenset[tuple[tuple[int, ...], int]]
     lanes: Lanes
@@ -57,7 +55,7 @@ def _flat(
     """`body` inside the loops `around`; `path` says where it stands in the tree."""
     out: list[Spmd] = []
     for place, (exchanges, node) in enumerate(context.lanes.running(around, body)):
-        out += [*_slot_nodes(context, path, place), *exchanges]
+        out += [*_nodes_in_gap(context, path, place), *exchanges]
         if isinstance(node, Stmt):
             out += _statement(node, around, context)
             continue
@@ -76,14 +74,14 @@ def _flat(
             out += context.lanes.under(Condition(node.extent - 1 - var(node.name)), inner) if short else inner
         else:
             out += _flatten_loop(node, inner, node.name in context.dealt)
-    return (*out, *_slot_nodes(context, path, len(body)))
+    return (*out, *_nodes_in_gap(context, path, len(body)))
 
 
-def _slot_nodes(context: Context, path: tuple[int, ...], place: int) -> list[Spmd]:
-    """What stands in a slot between statements."""
+def _nodes_in_gap(context: Context, path: tuple[int, ...], place: int) -> list[Spmd]:
+    """What stands in a gap between statements."""
     group: list[Spmd] = [Arrive(COPIES)] if (path, place) in context.groups else []
-    barrier = context.slots.get((path, place))
-    ahead, behind = (slots.get((path, place), []) for slots in (context.bulk.ahead, context.bulk.waits))
+    barrier = context.barriers.get((path, place))
+    ahead, behind = (nodes.get((path, place), []) for nodes in (context.bulk.ahead, context.bulk.waits))
     return [*group, *ahead, *([barrier] if barrier else []), *behind]
 
 

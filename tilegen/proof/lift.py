@@ -38,7 +38,7 @@ from tilegen.proof.reading.running import read_running
 from tilegen.proof.reading.said import is_event, says
 from tilegen.proof.reading.straighten import straighten
 from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
-from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
+from tilegen.proof.waiting.barriers import Gap, GroupCount, Stop
 from tilegen.proof.waiting.budgets import without_budgets
 
 
@@ -60,7 +60,7 @@ class Lifted:
     kernel: Kernel
     body: tuple[Node, ...] = ()
     buffers: dict[str, Buffer] = field(default_factory=dict)
-    stops: dict[Slot, Stop] = field(default_factory=dict)
+    stops: dict[Gap, Stop] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
@@ -171,11 +171,11 @@ class _Lift:
                     if node.line != BLOCK:
                         raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
-                    slot = (path, len(out))
-                    again = slot in self.result.stops
+                    gap = (path, len(out))
+                    again = gap in self.result.stops
                     if not node.claims:
                         raise Refused("a barrier names nothing that it guards")
-                    self.result.stops[slot] = Stop(**vars(node), again=again, made=self.made)
+                    self.result.stops[gap] = Stop(**vars(node), again=again, made=self.made)
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):

@@ -32,8 +32,8 @@ from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS
 from tilegen.proof.reading.roles import Ring
 from tilegen.proof.waiting.barriers import (
     CertainBarriers,
+    Gap,
     GroupCount,
-    Slot,
     Stop,
     check_fenced,
     check_minimal,
@@ -107,7 +107,7 @@ Question = tuple[str, Parts, Parts]
 
 def questions(
     tree: Tree,
-    stops: Mapping[Slot, Stop],
+    stops: Mapping[Gap, Stop],
     extras: Iterable[Extra] = (),
     copies: Sequence[tuple[Stmt, GroupCount]] = (),
     described: Set[str] = frozenset(),

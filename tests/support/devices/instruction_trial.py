@@ -70,16 +70,16 @@ def _element_type(operand: Layout) -> str:
 
 
 def _slots(operand: Fragment | SharedRows) -> tuple[int, int]:
-    """How many lanes have a slot, and how many slots each of them."""
+    """How many lanes have a place, and how many places each of them."""
     if isinstance(operand, SharedRows):
         return operand.rows, operand.elements_of_a_row
     return operand.lanes, operand.elements_of_a_lane
 
 
 def _slot_table(operand: Fragment | SharedRows) -> str:
-    """The offset of the element in each slot, of the matrix row by row: the layout, walked over."""
+    """The offset of the element in each place, of the matrix row by row: the layout, walked over."""
     lanes, count = _slots(operand)
-    offsets: dict[tuple[int, int], int] = {operand.slot(point): at for at, point in enumerate(operand.points())}
+    offsets: dict[tuple[int, int], int] = {operand.place(point): at for at, point in enumerate(operand.points())}
     rows = (", ".join(str(offsets[lane, within]) for within in range(count)) for lane in range(lanes))
     listed = ",\n".join(f"    {{{row}}}" for row in rows)
     return f"static __device__ const short {operand.operand.name}_at[{lanes}][{count}] = {{\n{listed}\n}};\n"

@@ -18,7 +18,7 @@ from tilegen.ir.nodes import SHORT_FLOATS
 PROGRAMMATIC_STREAM_SERIALIZATION = 6  # of the enumeration CUlaunchAttributeID in cuda.h
 INVALID_CONTEXT = 201  # of CUresult: no device is current in this thread
 _ALIGNMENT = 64
-_SLOT = 8  # bytes of an argument, the maps aside
+_ARGUMENT = 8  # bytes of an argument, the maps aside
 _REMEMBERED = 256
 # How `struct` calls the types of scalars; floats of 16 bits and less are passed as f32.
 _CODES = {"f64": "d", "f32": "f", "i64": "q", "i32": "i", "i8": "b", "u8": "B", "bool": "?"}
@@ -69,12 +69,12 @@ class KernelLaunch:
         self._pick_addresses = _picker(run.arrays)
         self._pick_scalars = _picker([position for position, _ in run.scalars])
         codes = [_CODES["f32" if dtype in SHORT_FLOATS else dtype] for _, dtype in run.scalars]
-        slots = [Struct(f"={code}") for code in ("Q" * len(run.arrays) + "".join(codes))]
-        self._write = Struct("=" + "".join(f"{s.format[1:]}{_SLOT - s.size}x" for s in slots)).pack_into
-        self._memory, count = _aligned(_SLOT * (len(slots) + len(run.sizes))), len(slots)
+        arguments = [Struct(f"={code}") for code in ("Q" * len(run.arrays) + "".join(codes))]
+        self._write = Struct("=" + "".join(f"{s.format[1:]}{_ARGUMENT - s.size}x" for s in arguments)).pack_into
+        self._memory, count = _aligned(_ARGUMENT * (len(arguments) + len(run.sizes))), len(arguments)
         sizes = Struct("=" + ("q" if run.wide else "i4x") * len(run.sizes))
-        sizes.pack_into(self._memory.bytes, self._memory.offset + _SLOT * count, *run.sizes)
-        places = [self._memory.address + _SLOT * n for n in range(count + len(run.sizes))]
+        sizes.pack_into(self._memory.bytes, self._memory.offset + _ARGUMENT * count, *run.sizes)
+        places = [self._memory.address + _ARGUMENT * n for n in range(count + len(run.sizes))]
         first = len(run.arrays)
         places[first:first] = [0] * len(run.maps)
         self._places = (ctypes.c_void_p * len(places))(*places)

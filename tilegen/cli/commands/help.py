@@ -163,14 +163,14 @@ def _instruction(instruction: Instruction) -> Iterator[str]:
 
 
 def _layout_lines(operand: Layout) -> Iterator[str]:
-    """The element in each slot: a line for a lane, those of the first eight and the last; or the form in memory."""
+    """The element in each place: a line for a lane, those of the first eight and the last; or the form in memory."""
     if isinstance(operand, SharedMatrix):
         yield f"{operand.operand.name}: {operand.operand.dtype}{list(operand.shape)}, in shared by descriptor"
         pieces = ", ".join(map(str, PIECES))
         yield f"  rows along {operand.along} of {pieces} bytes, eight one behind the other, swizzled; or rows of two"
         yield f"  units, not swizzled, each {ROW_BYTES} bytes behind the one before, in blocks of eight"
         return
-    elements: dict[tuple[int, int], tuple[int, ...]] = {operand.slot(point): point for point in operand.points()}
+    elements: dict[tuple[int, int], tuple[int, ...]] = {operand.place(point): point for point in operand.points()}
     form = f" as {operand.format}" if operand.format else ""
     if isinstance(operand, Fragment):
         lanes, count, where = operand.lanes, operand.elements_of_a_lane, "by lane and register"

@@ -41,7 +41,7 @@ def build_instruction(decl: s.InstructionDecl) -> Instruction:
 
     Raises:
         SourceError: an unknown unit, architecture or operand; a meaning that leaves an operand; a layout that does not
-            put each element into a slot of its own; a text that leaves out an operand or names another one; a sum that
+            put each element into a place of its own; a text that leaves out an operand or names another one; a sum that
             it does not say the additions of.
     """
     _check_machine(decl)
@@ -199,7 +199,7 @@ def _equation_kernel(decl: s.InstructionDecl) -> Kernel:
 
 
 def _check_layout(decl: s.InstructionDecl, operand: s.Operand, meaning: Kernel) -> Layout:
-    """The layout of an operand, which puts each element into a slot of its own. Raises SourceError."""
+    """The layout of an operand, which puts each element into a place of its own. Raises SourceError."""
     name = operand.param.name
     tensor = meaning.tensor(name.text)
     for layout in decl.layouts:

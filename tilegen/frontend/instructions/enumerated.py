@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.boxes import Box, Numbers, first_of_equals
-from tilegen.ir.hardware.instructions import ROW_BYTES, Fragment, Point, RowSlot, SharedRows, Slot
+from tilegen.ir.hardware.instructions import ROW_BYTES, Fragment, LaneRegister, Point, RowElement, SharedRows
 from tilegen.ir.nodes import Equation, Kernel, Tensor
 from tilegen.ir.walk import loads
 
@@ -115,13 +115,13 @@ def _point_text(point: dict[str, int]) -> str:
 
 
 def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> None:
-    """Raises SourceError unless each element has a slot of its own; as there are as many slots, none is left empty.
+    """Raises SourceError unless each element has a place of its own; as there are as many places, none is left empty.
 
-    A slot is one of the lanes 0 to `lanes` - 1 and, of it, a register or an element from 0 to `most` - 1.
+    A place is one of the lanes 0 to `lanes` - 1 and, of it, a register or an element from 0 to `most` - 1.
     """
     name, count = layout.operand.name, prod(layout.shape)
     box = Box(dict(zip(layout.indices, layout.shape, strict=True)))
-    lane, place = map(box.each, layout.slots(list(box.values.values())))
+    lane, place = map(box.each, layout.places(list(box.values.values())))
     inside = (lane >= 0) & (lane < lanes) & (place >= 0) & (place < most)
 
     def point(number: int) -> Point:
@@ -129,18 +129,18 @@ def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> Non
 
     if not inside.all():
         raise _outside_error(layout, point(int(np.argmin(inside))), lanes, most)
-    slots = lane * most + place
-    first = first_of_equals(slots)
+    places = lane * most + place
+    first = first_of_equals(places)
     again = np.flatnonzero(first != np.arange(count))
     if again.size:
-        kind = Slot if isinstance(layout, Fragment) else RowSlot
+        kind = LaneRegister if isinstance(layout, Fragment) else RowElement
         one, two = point(first[again[0]]), point(again[0])
-        empty = int(np.setdiff1d(np.arange(lanes * most), slots)[0])
+        empty = int(np.setdiff1d(np.arange(lanes * most), places)[0])
         own = "a lane and a register" if isinstance(layout, Fragment) else "a lane and an element of its row"
         raise SourceError(
-            f"the layout of '{name}' puts two elements into one slot",
+            f"the layout of '{name}' puts two elements into one place",
             layout.span,
-            witness=f"{name}{list(one)} and {name}{list(two)} are both in {layout.slot(two)}; "
+            witness=f"{name}{list(one)} and {name}{list(two)} are both in {layout.place(two)}; "
             f"nothing is in {kind(*divmod(empty, most))}",
             notes=(f"each element has {own} of its own",),
         )
@@ -155,6 +155,6 @@ def _outside_error(layout: Fragment | SharedRows, point: Point, lanes: int, most
     return SourceError(
         f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their {parts} 0 to {most - 1}",
         layout.span,
-        witness=f"{name}{list(point)} would be in {layout.slot(point)}",
+        witness=f"{name}{list(point)} would be in {layout.place(point)}",
         notes=(note,),
     )

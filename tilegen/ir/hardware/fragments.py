@@ -8,7 +8,7 @@
                                                             C.reg[f, lane, i_high*2 + j_low] = 0
 
 The layouts permute bits (lane_bits.py). What an instruction performs stays outside of the loop over lanes, and speaks
-of slots: element [i, j] is in lane i%8*4 + j/2.
+of places: element [i, j] is in lane i%8*4 + j/2.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _buffer_of_lanes(buffer: Buffer) -> Buffer:
     return replace(buffer, shape=shape, order=tuple(range(len(shape))))
 
 
-def slot_index(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]) -> tuple[Affine, ...]:
+def register_index(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, int]) -> tuple[Affine, ...]:
     """Where an element of a buffer in fragments lies: its other indices, its lane, its register."""
     assert buffer.fragment
     places = dict(zip(buffer.fragment.indices, (index[d] for d in buffer.fragment_dims), strict=True))
@@ -108,7 +108,7 @@ class _Deal:
         extents = {**extents, node.name: node.extent.const} if node.extent.is_const else extents
         if node.performed:
             points = _with_points(node)
-            performed: Loop = self._with_slots(points, {**extents, **constant_extents(points)})
+            performed: Loop = self._with_registers(points, {**extents, **constant_extents(points)})
             return performed
         if node.name in self._over_elements(node) and not self._is_shared(node, extents):
             lanes = self._lanes_of(node)
@@ -133,12 +133,12 @@ class _Deal:
         dims = ((a.index, self.held[a.buffer].fragment_dims) for a in self._held_in(node))
         return {name for index, which in dims for d in which for name in index[d].names()}
 
-    def _with_slots(self, value: Any, extents: Mapping[str, int]) -> Any:
-        """`value` with its accesses to fragments by slot."""
+    def _with_registers(self, value: Any, extents: Mapping[str, int]) -> Any:
+        """`value` with its accesses to fragments by register."""
 
         def change(access: Any) -> Any:
             buffer = self.held.get(access.buffer)
-            return replace(access, index=slot_index(buffer, access.index, extents)) if buffer else access
+            return replace(access, index=register_index(buffer, access.index, extents)) if buffer else access
 
         return rewrite_accesses(value, change)
 
@@ -211,7 +211,7 @@ class _Deal:
         for node in body:
             if not isinstance(node, Loop):
                 new = rewrite_indices(node, lambda i: simplify(i.substitute(values), known))
-                out.append(self._at_own_lane(self._with_slots(new, known)))
+                out.append(self._at_own_lane(self._with_registers(new, known)))
                 continue
             inner = self._nest(node.body, parts, known, values)
             if node.name not in parts:

@@ -50,7 +50,7 @@ and one architecture."""
 Point = tuple[int, ...]
 
 
-class Slot(NamedTuple):
+class LaneRegister(NamedTuple):
     """One element's worth of one lane's registers."""
 
     lane: int
@@ -60,7 +60,7 @@ class Slot(NamedTuple):
         return f"lane {self.lane}, register {self.register}"
 
 
-class RowSlot(NamedTuple):
+class RowElement(NamedTuple):
     """One element's worth of the 16 bytes in shared memory whose address one lane gives."""
 
     lane: int
@@ -111,19 +111,19 @@ class Fragment(_Layout):
     def elements_of_a_lane(self) -> int:
         return prod(self.shape) // self.lanes
 
-    def slot(self, point: Point) -> Slot:
+    def place(self, point: Point) -> LaneRegister:
         """Where element `point` lies."""
         values = dict(zip(self.indices, point, strict=True))
-        return Slot(self.lane.evaluate(values), self.register.evaluate(values))
+        return LaneRegister(self.lane.evaluate(values), self.register.evaluate(values))
 
-    def slots(self, point: Sequence[Any]) -> tuple[Any, Any]:
+    def places(self, point: Sequence[Any]) -> tuple[Any, Any]:
         """(lanes, registers) of many elements: one array for each index."""
         values = dict(zip(self.indices, point, strict=True))
         return self.lane.evaluate(values), self.register.evaluate(values)
 
-    def elements(self) -> dict[Slot, Point]:
-        """The element in each slot. The layout is a bijection, so nothing is lost."""
-        return {self.slot(point): point for point in self.points()}
+    def elements(self) -> dict[LaneRegister, Point]:
+        """The element in each place. The layout is a bijection, so nothing is lost."""
+        return {self.place(point): point for point in self.points()}
 
 
 @dataclass(frozen=True)
@@ -150,19 +150,19 @@ class SharedRows(_Layout):
     def rows(self) -> int:
         return prod(self.shape) // self.elements_of_a_row
 
-    def slot(self, point: Point) -> RowSlot:
+    def place(self, point: Point) -> RowElement:
         """Where element `point` lies."""
         values = dict(zip(self.indices, point, strict=True))
-        return RowSlot(self.lane.evaluate(values), self.element.evaluate(values))
+        return RowElement(self.lane.evaluate(values), self.element.evaluate(values))
 
-    def slots(self, point: Sequence[Any]) -> tuple[Any, Any]:
+    def places(self, point: Sequence[Any]) -> tuple[Any, Any]:
         """(lanes, elements of their rows) of many elements: one array for each index."""
         values = dict(zip(self.indices, point, strict=True))
         return self.lane.evaluate(values), self.element.evaluate(values)
 
-    def elements(self) -> dict[RowSlot, Point]:
-        """The element in each slot. The layout is a bijection, so nothing is lost."""
-        return {self.slot(point): point for point in self.points()}
+    def elements(self) -> dict[RowElement, Point]:
+        """The element in each place. The layout is a bijection, so nothing is lost."""
+        return {self.place(point): point for point in self.points()}
 
 
 @dataclass(frozen=True)

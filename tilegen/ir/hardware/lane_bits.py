@@ -28,7 +28,7 @@ class NotDealt(Exception):
 
 
 class Bit(NamedTuple):
-    """One bit of a slot: of the lane's number, or of the register's."""
+    """One bit of a place: of the lane's number, or of the register's."""
 
     of_lane: bool
     place: int
@@ -43,14 +43,14 @@ def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
         whole, odd = _bits_and_odd_part(extent)
         for place in range(whole + (odd > 1)):
             point = tuple(2**place if d == dim else 0 for d in range(len(fragment.shape)))
-            lane, register = fragment.slot(point)
+            lane, register = fragment.place(point)
             number = lane or register
             if (lane and (register or place == whole)) or number & (number - 1):
                 return None
             bits.append(Bit(lane > 0, number.bit_length() - 1))
         found.append(tuple(bits))
     box = Box({str(dim): extent for dim, extent in enumerate(fragment.shape)})
-    lanes, registers = map(box.each, fragment.slots(list(box.values.values())))
+    lanes, registers = map(box.each, fragment.places(list(box.values.values())))
     for value, bits_ in zip(box.values.values(), found, strict=True):
         for place, bit in enumerate(bits_):
             digit = value >> place
@@ -67,7 +67,7 @@ def _bits_and_odd_part(extent: int) -> tuple[int, int]:
 
 def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
     """The element, by the indices of the layout, that begins the row whose address lane number `lane` gives."""
-    starts = {slot.lane: point for slot, point in layout.elements().items() if slot.element == 0}
+    starts = {place.lane: point for place, point in layout.elements().items() if place.element == 0}
     number, found = var(lane), dict[str, Affine]()
     for dim, name in enumerate(layout.indices):
         steps = [starts[2**place][dim] for place in range(layout.rows.bit_length() - 1)]

@@ -1,14 +1,14 @@
 """Matrix loops: what an instruction performs is what the nest says, and each lane uses its own registers elsewhere.
 
 Theorem: a nest may be performed by an instruction if its statement is the instruction's equation, operation by
-operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the slots
+operation, the nest's iterations are the points of the equation, each once, every operand's elements lie in the places
 that the declaration says, and all iterations run or none. Conditions that speak of an element of the target alone may
 stand, of a sum and of a copy to shared memory: what is written beside them lies where nobody reads. A row in shared
 memory is 16 bytes side by side, at a multiple of 16. Where a descriptor tells of an operand, the place where the
 hardware looks for each element (descriptors.py) is where the buffer has the one that the nest uses, counted from the
 element that the nest begins with. What values an operand may have, formats.py says.
 
-Slots are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
+Places are compared by enumeration, for operands are small; the rest of an index is the same for the whole nest. What
 runs over the elements of fragments beside the instructions has to be dealt out to lanes, each using its own registers.
 """
 
@@ -217,13 +217,13 @@ def _check_fragment(
         raise NoForm(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}")
     inside = Box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))})
     ats = [inside.at(p) for p in points]
-    lanes, registers = map(inside.each, layout.slots(ats))
+    lanes, registers = map(inside.each, layout.places(ats))
     for start in _box({n: outer[n] for n in sorted(around)}):
         element = [inside.at(access.index[d], start) for d in buffer.fragment_dims]
         within = np.full(inside.count, True)
         for e, extent in zip(element, buffer.fragment.shape, strict=True):
             within &= (e >= 0) & (e < extent)
-        lane, register = map(inside.each, buffer.fragment.slots(element))
+        lane, register = map(inside.each, buffer.fragment.places(element))
         register = register + sum(inside.at(inner_part(access.index[d], extents)) * n for d, n in strides.items())
         first = int(register[0] - registers[0])  # the register of the operand's own register 0
         right = (lane == lanes) & (register - first == registers) & (first % _elements_of_a_register(layout) == 0)
@@ -236,7 +236,7 @@ def _check_fragment(
         where = f"and is in lane {lane[number]}, register {register[number] - first}"
         raise NoForm(
             f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
-            f"{name}{list(at)} has to be in {layout.slot(at)}, {where}",
+            f"{name}{list(at)} has to be in {layout.place(at)}, {where}",
             "its layout is that of the instruction which made it a fragment; through shared memory it changes",
         )
 
@@ -271,7 +271,7 @@ def _check_rows(
     digits = digits_of_row(buffer, width)
     _check_starts(buffer, access, width, extents, instruction)
     box = Box(extents)
-    lanes, elements = map(box.each, layout.slots([box.at(p) for p in points]))
+    lanes, elements = map(box.each, layout.places([box.at(p) for p in points]))
     places = [box.at(inner_part(index, extents)) for index in access.index]
     first = first_of_equals(lanes * width + elements)
     if any((place != place[first]).any() for place in places):

@@ -1,7 +1,7 @@
 """Barriers, derived: between two accesses of different threads to one element, and nowhere else.
 
-They stand in bodies outside thread loops, where every thread of the block passes. Slot n of a body is
-the place before its child n; the last slot is its end.
+They stand in bodies outside thread loops, where every thread of the block passes. Gap n of a body is
+the place before its child n; the last gap is its end.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.lowering.sync.conflicts import Conflict, Path, Slot
+from tilegen.lowering.sync.conflicts import Conflict, Gap, Path
 
 
 @dataclass
 class _Plan:
-    """The slots chosen so far, each with the conflicts that it guards."""
+    """The gaps chosen so far, each with the conflicts that it guards."""
 
     is_implied: IsImplied
-    slots: dict[Slot, list[Conflict]] = field(default_factory=dict)
+    gaps: dict[Gap, list[Conflict]] = field(default_factory=dict)
 
-    def find_chosen(self, path: Path, slots: Iterable[int]) -> Slot | None:
-        """The first of `slots` of the body at `path` that has a barrier."""
-        return next(((path, s) for s in slots if (path, s) in self.slots), None)
+    def find_chosen(self, path: Path, gaps: Iterable[int]) -> Gap | None:
+        """The first of `gaps` of the body at `path` that has a barrier."""
+        return next(((path, s) for s in gaps if (path, s) in self.gaps), None)
 
     def has_inside(self, path: Path) -> bool:
         """True if a body at `path` or further in has a barrier."""
-        return any(where[: len(path)] == path for where, _ in self.slots)
+        return any(where[: len(path)] == path for where, _ in self.gaps)
 
-    def says(self, key: Slot, conflict: Conflict) -> bool:
+    def says(self, key: Gap, conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
-        guarded = self.slots[key]
+        guarded = self.gaps[key]
         if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
             return True
         # It speaks of what comes in one iteration, and of that alone; never of what has a whole one in between.
@@ -45,8 +45,8 @@ class _Plan:
         said = conflict.kind != "RAW" or conflict.buffer in _completed(guarded)
         return said and (not conflict.of_global or any(c.of_global for c in guarded))
 
-    def add(self, key: Slot, conflict: Conflict) -> None:
-        self.slots.setdefault(key, []).append(conflict)
+    def add(self, key: Gap, conflict: Conflict) -> None:
+        self.gaps.setdefault(key, []).append(conflict)
 
 
 def _covers(one: Conflict, other: Conflict) -> bool:
@@ -58,8 +58,8 @@ def _covers(one: Conflict, other: Conflict) -> bool:
     return one.before[: one.depth] == other.before[: other.depth] and one.after <= other.after
 
 
-def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[Slot, Barrier]:
-    """The barriers of the launch `node`: (path of child numbers to a body, slot) -> barrier."""
+def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[Gap, Barrier]:
+    """The barriers of the launch `node`: (path of child numbers to a body, gap) -> barrier."""
     plan = _Plan(is_implied)
     by_body: dict[Path, list[Conflict]] = {}
     for conflict in found:
@@ -67,7 +67,7 @@ def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> di
     _plan_body((node,), None, (), by_body, plan)
     return {
         key: Barrier(buffers=_completed(each), claims=_claims(key, each), of_global=any(c.of_global for c in each))
-        for key, each in plan.slots.items()
+        for key, each in plan.gaps.items()
     }
 
 
@@ -80,7 +80,7 @@ def _plan_body(
             _plan_body(child.body, child, (*path, place), by_body, plan)
     here = by_body.get(path, [])
     depth = len(path)
-    # Forward: the latest slot, before the second access; the earliest end first, so that few slots serve all.
+    # Forward: the latest gap, before the second access; the earliest end first, so that few gaps serve all.
     for conflict in sorted((c for c in here if not c.is_carried), key=lambda c: c.after[depth]):
         first, last = conflict.before[depth], conflict.after[depth]
         # What waits before a loop, and not in it, may be apart from it alone.
@@ -88,7 +88,7 @@ def _plan_body(
         _guard(body, path, conflict, latest, range(first + 1, last + 1), plan)
     # Carried by the loop of this body: any barrier on the way round, else one right behind the first access, or before
     # the second where the first goes on meanwhile; the
-    # last accesses first, so that few slots serve all, and behind them all those to whom any barrier will do.
+    # last accesses first, so that few gaps serve all, and behind them all those to whom any barrier will do.
     carried = [c for c in here if c.is_carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
     # Where all have a barrier on their way none is made, and who comes first does not matter.
@@ -102,39 +102,35 @@ def _plan_body(
         _guard(body, path, conflict, (path, new), way, plan)
 
 
-def _guard(
-    body: tuple[Node, ...], path: Path, conflict: Conflict, new: Slot, slots: Sequence[int], plan: _Plan
-) -> None:
+def _guard(body: tuple[Node, ...], path: Path, conflict: Conflict, new: Gap, gaps: Sequence[int], plan: _Plan) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
-    there = plan.find_chosen(path, slots) or _on_the_way(body, path, conflict, slots, plan)
+    there = plan.find_chosen(path, gaps) or _on_the_way(body, path, conflict, gaps, plan)
     if (there is None or not plan.says(there, conflict)) and conflict.exists:
         plan.add(there or new, conflict)
 
 
-def _on_the_way(
-    body: tuple[Node, ...], path: Path, conflict: Conflict, slots: Sequence[int], plan: _Plan
-) -> Slot | None:
+def _on_the_way(body: tuple[Node, ...], path: Path, conflict: Conflict, gaps: Sequence[int], plan: _Plan) -> Gap | None:
     """A barrier in an inner body that is certain to come between the two accesses."""
     depth = len(path)
     first, last = conflict.before[depth], conflict.after[depth]
     for loop in conflict.beyond:
-        # A whole iteration: any slot of the body, and whatever is certain in it.
+        # A whole iteration: any gap of the body, and whatever is certain in it.
         inner = _certain_in_iteration(_body_at(body, path, loop), loop, plan) if loop[:depth] == path else None
         if inner and conflict.is_iterations_apart(loop):
             return inner
-    for slot in slots:
-        # Children passed whole: those before a slot whose own slot is on the way too.
+    for gap in gaps:
+        # Children passed whole: those before a gap whose own gap is on the way too.
         if (
-            slot - 1 in slots
-            and slot - 1 not in (first, last)
-            and slot
-            and (found := _certain_in(body[slot - 1], (*path, slot - 1), plan))
+            gap - 1 in gaps
+            and gap - 1 not in (first, last)
+            and gap
+            and (found := _certain_in(body[gap - 1], (*path, gap - 1), plan))
         ):
             return found
     return _behind_first(body[first], path, conflict, plan) or _ahead_of_second(body[last], path, conflict, plan)
 
 
-def _certain_in(node: Node, path: Path, plan: _Plan) -> Slot | None:
+def _certain_in(node: Node, path: Path, plan: _Plan) -> Gap | None:
     """A barrier that everybody who passes `node` meets."""
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS or not plan.has_inside(path):
         return None
@@ -142,7 +138,7 @@ def _certain_in(node: Node, path: Path, plan: _Plan) -> Slot | None:
     return found if found and _has_iterations(node, plan) else None
 
 
-def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> Slot | None:
+def _certain_in_iteration(body: tuple[Node, ...], path: Path, plan: _Plan) -> Gap | None:
     """A barrier that every iteration meets of the loop at `path`, which has this body."""
     if found := plan.find_chosen(path, range(len(body) + 1)):
         return found
@@ -158,7 +154,7 @@ def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...
     return body
 
 
-def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Slot | None:
+def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
     """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
     path = conflict.before[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -172,7 +168,7 @@ def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Sl
     return _certain_in_children(node.body, path, rest, plan) or _behind_first(node.body[place], path, conflict, plan)
 
 
-def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Slot | None:
+def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
     """A barrier inside `node` before the second access."""
     path = conflict.after[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -183,7 +179,7 @@ def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) ->
     return _ahead_of_second(node.body[place], path, conflict, plan)
 
 
-def _certain_in_children(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> Slot | None:
+def _certain_in_children(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> Gap | None:
     """A barrier that everybody meets who passes one of these children of `body` whole."""
     inner = (_certain_in(body[place], (*path, place), plan) for place in places)
     return next((found for found in inner if found), None)
@@ -201,7 +197,7 @@ def _completed(guarded: list[Conflict]) -> tuple[str, ...]:
 # -- what it claims, which is what the comment says
 
 
-def _claims(key: Slot, guarded: list[Conflict]) -> tuple[Claim, ...]:
+def _claims(key: Gap, guarded: list[Conflict]) -> tuple[Claim, ...]:
     """Of what comes in one iteration, the writes that are read if there are any; else of what a loop carries."""
     forward = _of_one_iteration(key, guarded)
     if not forward:
@@ -213,7 +209,7 @@ def _claims(key: Slot, guarded: list[Conflict]) -> tuple[Claim, ...]:
     return tuple(dict.fromkeys(Claim(c.kind, c.buffer) for c in complete or forward))
 
 
-def _of_one_iteration(key: Slot, guarded: list[Conflict]) -> list[Conflict]:
+def _of_one_iteration(key: Gap, guarded: list[Conflict]) -> list[Conflict]:
     """What comes in one iteration, in its order: the comment speaks of that first.
 
     What has a whole iteration in between needs no barrier of its own, and the comment does not speak of it.

@@ -24,7 +24,7 @@ from tilegen.ir.nodes import Node, Tree
 from tilegen.ir.walk import loops
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Await, Barrier, Fence, products
-from tilegen.lowering.sync.conflicts import Slot
+from tilegen.lowering.sync.conflicts import Gap
 
 
 def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -100,8 +100,8 @@ def align_described(tree: Tree) -> Tree:
 
 
 def with_fences(
-    slots: Mapping[Slot, Barrier], node: Node, stored: frozenset[str], filled: frozenset[str]
-) -> dict[Slot, Barrier]:
+    barriers: Mapping[Gap, Barrier], node: Node, stored: frozenset[str], filled: frozenset[str]
+) -> dict[Gap, Barrier]:
     """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
     those that bulk stores read; or behind which one that threads have loaded from is `filled` again in bulk."""
     described = described_buffers(node)
@@ -111,4 +111,4 @@ def with_fences(
         again = any(claim.kind == "WAR" and claim.buffer in loaded for claim in barrier.claims)
         return again or not read.isdisjoint(barrier.buffers)
 
-    return {key: replace(barrier, fence=needs(barrier)) for key, barrier in slots.items()}
+    return {key: replace(barrier, fence=needs(barrier)) for key, barrier in barriers.items()}

@@ -32,7 +32,7 @@ from tilegen.lowering.launch.timelines import BLOCK, EMPTIED, FILLED, Arrive, Aw
 from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
-from tilegen.lowering.sync.conflicts import Path, Slot
+from tilegen.lowering.sync.conflicts import Gap, Path
 from tilegen.lowering.sync.pipeline import Pipe
 from tilegen.lowering.threads.distribute import Block
 
@@ -57,7 +57,7 @@ class _Run:
         return first_element(self.boxes[0])[1][0]
 
 
-def _turn(slot: Affine) -> Affine:
+def _tile_number(slot: Affine) -> Affine:
     """The number of the tile in a slot; in a loop of few iterations the slot is that itself."""
     return next((atom.arg for atom, _ in slot.terms if isinstance(atom, Mod)), slot)
 
@@ -82,10 +82,10 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
         name = found.add_barriers("filled", names, stages, 1, taken)
         _add_starts(found, name, mine, pipe, buffers, block)
         waits = _pipelined_waits(node, mine, pipe) if pipe else _plain_waits(node, mine)
-        for slot, tile, test in waits:
+        for gap, tile, test in waits:
             phase = _phase(mine[0], tile, pipe, stages)
             wait = Await(FILLED, Access(name, (tile % stages if pipe else const(0),)), phase, names)
-            found.waits.setdefault(slot, []).append(If(test, (wait,)) if test else wait)
+            found.waits.setdefault(gap, []).append(If(test, (wait,)) if test else wait)
     ring = next((run for run in runs if run.around[-1].specialized), None)
     if ring:
         _add_producer(found, ring, block, taken, not described_buffers(node).issuperset(ring.buffers))
@@ -115,9 +115,9 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str], l
     start = found.starts[run.path, run.place]
     assert isinstance(start, If)
     found.starts[run.path, run.place] = If((block.first_producer,), (wait, *start.body))
-    for slot, waits in found.waits.items():
-        if slot[0] == run.path:
-            found.waits[slot] = [If((block.consumers,), (each,)) for each in waits]
+    for gap, waits in found.waits.items():
+        if gap[0] == run.path:
+            found.waits[gap] = [If((block.consumers,), (each,)) for each in waits]
     release = Arrive(EMPTIED, emptied, tile // stages, names, blocks=cluster.mask if cluster else 0)
     behind = (Fence(BLOCK), release) if loaded else (release,)
     found.waits[run.path, len(loop.body)] = [If((block.consumers,), behind)]
@@ -169,7 +169,7 @@ def _add_starts(
 ) -> None:
     for run in runs:
         stages = buffers[run.buffers[0]].shape[0].const if pipe else 1
-        tile, slot = (_turn(run.slot), run.slot) if pipe else (const(0), const(0))
+        tile, slot = (_tile_number(run.slot), run.slot) if pipe else (const(0), const(0))
         at = Access(name, (slot,))
         body: list[Spmd] = []
         total = 0
@@ -248,7 +248,7 @@ def _count(run: _Run, around: list[Loop]) -> Affine:
 # -- waits
 
 
-Wait = tuple[Slot, Affine, tuple[Condition, ...]]
+Wait = tuple[Gap, Affine, tuple[Condition, ...]]
 
 
 def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
@@ -274,7 +274,7 @@ def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]
     if not using or any(_reads(child, run) for child in body[place + 1 :]):
         message = f"'{run.buffers[0]}' is filled ahead in '{pipe.loop}', and used behind the loop, or nowhere"
         raise _no_form(run, message, f"leave what uses it in '{pipe.loop}'")
-    early = [{_turn(slot) for slot in _slots(child, run)} for child in body[:place]]
+    early = [{_tile_number(slot) for slot in _slots(child, run)} for child in body[:place]]
     furthest = max([*map(max, using.values()), *(tile.const + 1 for tiles in early for tile in tiles)])
     for tile in range(furthest):
         ahead = [n for n, tiles in enumerate(early) if const(tile) in tiles]
@@ -291,7 +291,7 @@ def _remain(loop: Loop, tile: Affine) -> tuple[Condition, ...]:
 
 def _tiles_ahead(node: Node, run: _Run, pipe: Pipe) -> set[int]:
     """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
-    found = {_turn(slot) - var(pipe.loop) for slot in _slots(node, run)}
+    found = {_tile_number(slot) - var(pipe.loop) for slot in _slots(node, run)}
     if not all(each.is_const for each in found):
         message = f"'{run.buffers[0]}' is read for iterations at no constant distance from that of '{pipe.loop}'"
         raise _no_form(run, message, f"leave '{pipe.loop}' as it is")
@@ -318,7 +318,7 @@ def fence_starts(bulk: Bulk, node: Node) -> None:
     """Gives a fence to the thread that starts copies again to what it may have loaded itself: behind its own loads no
     barrier has to stand."""
     loaded = bulk.again - described_buffers(node)
-    for slot, start in bulk.starts.items():
+    for gap, start in bulk.starts.items():
         filled = {each.place.buffer for each in nodes((start,)) if isinstance(each, Box)}
         if isinstance(start, If) and not loaded.isdisjoint(filled):
-            bulk.starts[slot] = replace(start, body=(Fence(BLOCK), *start.body))
+            bulk.starts[gap] = replace(start, body=(Fence(BLOCK), *start.body))

@@ -16,7 +16,7 @@ from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import If, Spmd
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import box_place, is_await
-from tilegen.lowering.sync.conflicts import Path, Slot
+from tilegen.lowering.sync.conflicts import Gap, Path
 from tilegen.lowering.sync.pipeline import Pipe
 from tilegen.lowering.threads.vectors import Needs
 
@@ -46,13 +46,13 @@ class Bulk:
     barriers: dict[str, Buffer] = field(default_factory=dict)
     arrivals: dict[str, int] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
-    starts: dict[Slot, Spmd] = field(default_factory=dict)
-    ahead: dict[Slot, list[Spmd]] = field(default_factory=dict)
-    waits: dict[Slot, list[Spmd]] = field(default_factory=dict)
+    starts: dict[Gap, Spmd] = field(default_factory=dict)
+    ahead: dict[Gap, list[Spmd]] = field(default_factory=dict)
+    waits: dict[Gap, list[Spmd]] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
-    stores: list[tuple[Path, int, Slot, str]] = field(default_factory=list)
+    stores: list[tuple[Path, int, Gap, str]] = field(default_factory=list)
     needs: dict[str, Need] = field(default_factory=dict)
     cluster: Cluster | None = None
 
@@ -81,14 +81,14 @@ class Bulk:
     def waits_as_reads(self, buffers: Mapping[str, Buffer]) -> list[tuple[Path, Stmt]]:
         """Each place where all threads wait, and a statement that says so: a read of the first of what has arrived."""
         found: list[tuple[Path, Stmt]] = []
-        for (path, slot), nodes in self.waits.items():
+        for (path, place), nodes in self.waits.items():
             for node in nodes:
                 test, (wait, *_) = (node.test, node.body) if isinstance(node, If) else ((), (node,))
                 if is_await(wait):
                     first = buffers[wait.buffers[0]]
                     index = (*wait.barrier.index, *(const(0) for _ in first.shape[1:]))
                     load = Load(first.name, index, first.dtype)
-                    found.append(((*path, slot), Stmt(WAITING.name, Access(WAITING.name, ()), load, guard=test)))
+                    found.append(((*path, place), Stmt(WAITING.name, Access(WAITING.name, ()), load, guard=test)))
         return found
 
     def others(self, pipes: tuple[Pipe, ...]) -> tuple[Pipe, ...]:

@@ -27,7 +27,7 @@ from tilegen.lowering.launch.program import For, If, Spmd, Start, with_lists
 from tilegen.lowering.launch.timelines import STORES, Await, Barrier, Box, is_await
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
-from tilegen.lowering.sync.conflicts import Conflict, Path, Slot
+from tilegen.lowering.sync.conflicts import Conflict, Gap, Path
 from tilegen.lowering.threads.distribute import Block
 
 
@@ -44,8 +44,8 @@ def add_stores(found: Bulk, node: Node, tree: Tree, block: Block) -> Bulk:
 
 
 def _stores(
-    body: tuple[Node, ...], path: Path, end: Slot | None, buffers: Mapping[str, Buffer]
-) -> Iterator[tuple[Path, int, Slot, Loop]]:
+    body: tuple[Node, ...], path: Path, end: Gap | None, buffers: Mapping[str, Buffer]
+) -> Iterator[tuple[Path, int, Gap, Loop]]:
     """(path of the body, place in it, the end of what a block does, nest) for each store."""
     end = (path, len(body)) if end is None else end
     for place, child in enumerate(body):
@@ -75,17 +75,17 @@ def add_store_waits(
     node: Node,
     block: Block,
     conflicts: Iterable[Conflict],
-    barriers: Mapping[Slot, Barrier],
+    barriers: Mapping[Gap, Barrier],
     is_implied: IsImplied,
 ) -> None:
     """Adds the waits for the stores of the launch `node`: before a barrier on the way to whoever overwrites what they
     read, as late as can be, and at the end of what a block does."""
-    chosen: dict[Slot, list[str]] = {}
+    chosen: dict[Gap, list[str]] = {}
     over: list[Path] = []  # stores that are waited for at once
     for conflict in sorted((c for c in conflicts if c.of_store), key=lambda c: -c.depth):
-        if any(_lateness(conflict, slot) is not None for slot in chosen) or not conflict.exists:
+        if any(_lateness(conflict, gap) is not None for gap in chosen) or not conflict.exists:
             continue
-        on_the_way = [(late, slot) for slot in barriers if (late := _lateness(conflict, slot)) is not None]
+        on_the_way = [(late, gap) for gap in barriers if (late := _lateness(conflict, gap)) is not None]
         inside = _ahead_of_certain(node, conflict, barriers, is_implied)
         behind = (conflict.before[: conflict.depth], conflict.before[conflict.depth] + 1)
         latest = max(on_the_way)[1] if on_the_way else inside or behind
@@ -95,13 +95,13 @@ def add_store_waits(
         if not any(each[: len(path) + 1] == (*path, place) for each in over):
             chosen.setdefault(end, []).append(name)
     first = Condition(var(block.tid), equal=True)
-    for slot, names in chosen.items():
-        found.ahead.setdefault(slot, []).append(If((first,), (Await(STORES, buffers=tuple(dict.fromkeys(names))),)))
+    for gap, names in chosen.items():
+        found.ahead.setdefault(gap, []).append(If((first,), (Await(STORES, buffers=tuple(dict.fromkeys(names))),)))
 
 
 def _ahead_of_certain(
-    node: Node, conflict: Conflict, barriers: Mapping[Slot, Barrier], is_implied: IsImplied
-) -> Slot | None:
+    node: Node, conflict: Conflict, barriers: Mapping[Gap, Barrier], is_implied: IsImplied
+) -> Gap | None:
     """The last place between the two accesses of a conflict, in the body that both are in, before a loop in which
     there is certain to be a barrier."""
     path, depth = conflict.before[: conflict.depth], conflict.depth
@@ -115,7 +115,7 @@ def _ahead_of_certain(
     return None
 
 
-def _has_certain(node: Node, path: Path, barriers: Mapping[Slot, Barrier], is_implied: IsImplied) -> bool:
+def _has_certain(node: Node, path: Path, barriers: Mapping[Gap, Barrier], is_implied: IsImplied) -> bool:
     """True if everybody who passes the node meets a barrier in it."""
     if not isinstance(node, Loop) or node.kind in THREAD_KINDS or not is_implied(Condition(node.extent - 1), ()):
         return False
@@ -125,9 +125,9 @@ def _has_certain(node: Node, path: Path, barriers: Mapping[Slot, Barrier], is_im
     )
 
 
-def _lateness(conflict: Conflict, slot: Slot) -> tuple[int, int, int] | None:
-    """How late a slot is passed between the two accesses of a conflict; None if that is not certain."""
-    (path, place), depth = slot, conflict.depth
+def _lateness(conflict: Conflict, gap: Gap) -> tuple[int, int, int] | None:
+    """How late a gap is passed between the two accesses of a conflict; None if that is not certain."""
+    (path, place), depth = gap, conflict.depth
     if len(path) < depth:
         return None
     ahead = conflict.after[: len(path)] == path and place <= conflict.after[len(path)]

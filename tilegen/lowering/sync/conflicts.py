@@ -11,7 +11,7 @@ from tilegen.lowering.threads.distribute import Block
 from tilegen.poly.instances import Placed, leaf_of
 
 Path = tuple[int, ...]
-Slot = tuple[Path, int]  # the way to a body, and the child that the place is before
+Gap = tuple[Path, int]  # the way to a body, and the child that the place is before
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import Access, Buffer, Const, Load, Loop, Node, Op, Stmt
 from tilegen.ir.walk import loads, rewrite, stmts
 from tilegen.lowering.launch.program import For, Spmd, VectorCopy, nodes, with_lists
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.lowering.sync.conflicts import Path, Slot
+from tilegen.lowering.sync.conflicts import Gap, Path
 from tilegen.lowering.sync.pipeline import Pipe
 
 _BYTES = (4, 8, 16)
@@ -18,8 +18,8 @@ _COPIES = (Stmt, VectorCopy)
 # The place before a child of the body at a path.
 
 
-def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Slot]:
-    """The slots behind the last copy of each iteration of a pipelined loop.
+def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Gap]:
+    """The gaps behind the last copy of each iteration of a pipelined loop.
 
     `path` is that of `node`; a launch is the only child of its tree.
     """
@@ -34,48 +34,48 @@ def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Sl
     return ends
 
 
-def with_waits(node: Node, slots: dict[Slot, Barrier], pipes: tuple[Pipe, ...]) -> dict[Slot, Barrier]:
+def with_waits(node: Node, barriers: dict[Gap, Barrier], pipes: tuple[Pipe, ...]) -> dict[Gap, Barrier]:
     """The barriers of the launch `node`, those that make a staged buffer complete with a wait for its copies."""
-    mine = {key: [p for p in pipes if p.buffers & set(b.buffers)] for key, b in slots.items()}
-    waits = frozenset(key for key, completed in mine.items() if completed)
-    pending = {key: min(_pending_groups(node, key, waits, pipe) for pipe in mine[key]) for key in waits}
-    return {key: replace(b, wait=pending[key]) if key in waits else b for key, b in slots.items()}
+    complete = {key: [p for p in pipes if p.buffers & set(b.buffers)] for key, b in barriers.items()}
+    waits = frozenset(key for key, pipes_there in complete.items() if pipes_there)
+    pending = {key: min(_pending_groups(node, key, waits, pipe) for pipe in complete[key]) for key in waits}
+    return {key: replace(b, wait=pending[key]) if key in waits else b for key, b in barriers.items()}
 
 
-def _pending_groups(node: Node, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
+def _pending_groups(node: Node, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> int:
     """How many groups of copies may be on their way behind the barrier at `key`.
 
     At the start of iteration i of the loop, i + stages - 1 groups have been made; those to be waited for are
     the first i + 1, for its own tile, and one more for the next tile.
     """
-    path, slot = key
+    path, at = key
     loop = _loop_at(node, path)
     if loop is None or loop.name != pipe.loop:
         return _pending_ahead(loop, key, waits, pipe)
     (end,) = (place for p, place in group_ends(loop, (pipe,), path) if p == path)
     stops = [s for p, s in waits if p == path]
-    ahead = pipe.pending + (slot >= end)
+    ahead = pipe.pending + (at >= end)
     most = ahead
     for place, child in enumerate(loop.body):
         for tile in _tiles(child, pipe):
             # Its last wait stands before it in its iteration, or it is the last one of the iteration before.
             last = max((s for s in stops if s <= place), default=None)
-            if last == slot:
+            if last == at:
                 most = min(most, ahead - tile)
-            elif last is None and slot == max(stops):
+            elif last is None and at == max(stops):
                 most = min(most, ahead - tile - 1)
     return max(0, most)
 
 
-def _pending_ahead(around: Loop | None, key: Slot, waits: frozenset[Slot], pipe: Pipe) -> int:
+def _pending_ahead(around: Loop | None, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> int:
     """How many groups may be on their way behind the barrier at `key`, outside the loop of `pipe`.
 
     Ahead of the loop it is the wait for whatever the first iteration reads before a wait of its own.
     """
-    path, slot = key
+    path, at = key
     body = around.body if around else ()
     place = next((n for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop), None)
-    if place is None or slot > place:
+    if place is None or at > place:
         return pipe.pending
     loop = body[place]
     assert isinstance(loop, Loop)
@@ -88,8 +88,8 @@ def _tiles(node: Node, pipe: Pipe) -> set[int]:
     """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
     slots = [load.index[0] for load in loads(node) if load.buffer in pipe.buffers]
     # In a loop of few iterations a slot may be the number of its tile, without a remainder.
-    turns = [next((atom.arg for atom, _ in slot.terms if isinstance(atom, Mod)), slot) for slot in slots]
-    return {(turn - var(pipe.loop)).const for turn in turns if pipe.loop in turn.names()}
+    tiles = [next((atom.arg for atom, _ in slot.terms if isinstance(atom, Mod)), slot) for slot in slots]
+    return {(tile - var(pipe.loop)).const for tile in tiles if pipe.loop in tile.names()}
 
 
 def _loop_at(node: Node, path: Path) -> Loop | None:
@@ -101,17 +101,17 @@ def _loop_at(node: Node, path: Path) -> Loop | None:
     return node if isinstance(node, Loop) else None
 
 
-def covered_pipes(node: Node, pipes: tuple[Pipe, ...], slots: dict[Slot, Barrier]) -> tuple[Pipe, ...]:
+def covered_pipes(node: Node, pipes: tuple[Pipe, ...], barriers: dict[Gap, Barrier]) -> tuple[Pipe, ...]:
     """The pipes with those of their buffers whose asynchronous copies would be waited for before each use.
 
     A thread that reads nothing but what it has copied itself needs no barrier, so there is none to wait at,
     and its copies are plain ones.
     """
-    waits = frozenset(key for key, b in slots.items() if b.wait is not None)
+    waits = frozenset(key for key, b in barriers.items() if b.wait is not None)
     return tuple(replace(p, buffers=p.buffers - _read_before_wait(node, p, waits, (0,))) for p in pipes)
 
 
-def _read_before_wait(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path) -> frozenset[str]:
+def _read_before_wait(node: Node, pipe: Pipe, waits: frozenset[Gap], path: Path) -> frozenset[str]:
     """The buffers that are read before any wait for their copies, in the body around the loop of `pipe`."""
     if not isinstance(node, Loop):
         return frozenset()
@@ -122,11 +122,11 @@ def _read_before_wait(node: Node, pipe: Pipe, waits: frozenset[Slot], path: Path
         if f"{pipe.loop}.fill" not in names[:place]:
             continue
         filled = names.index(f"{pipe.loop}.fill")
-        first = any(p == path and filled < slot <= place for p, slot in waits)
+        first = any(p == path and filled < at <= place for p, at in waits)
         if isinstance(child, Loop) and child.name == pipe.loop:
             # A wait in the same iteration; or in the one before and, for the first, before the loop.
-            mine = [slot for p, slot in waits if p == (*path, place)]
-            early = [c for n, c in enumerate(child.body) if not (mine and first) and not any(s <= n for s in mine)]
+            inside = [at for p, at in waits if p == (*path, place)]
+            early = [c for n, c in enumerate(child.body) if not (inside and first) and all(at > n for at in inside)]
             found |= _buffers_read(tuple(early), pipe)
         elif not first:
             found |= _buffers_read((child,), pipe)

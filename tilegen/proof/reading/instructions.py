@@ -43,7 +43,7 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
 
     Raises:
         Refused: an instruction of a warp in a block whose threads along x are no warp, or under a test that its lanes
-            may decide differently, or an operand that does not have the slots of the declaration.
+            may decide differently, or an operand that does not have the places of the declaration.
     """
     out: list[Spmd] = []
     lanes = {name for name, kind, _ in launch.coordinates if kind == "thread.x"}

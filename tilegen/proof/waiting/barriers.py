@@ -25,7 +25,7 @@ from tilegen.proof.reading.roles import Ring
 from tilegen.proof.reading.said import is_load, says
 
 Path = tuple[int, ...]
-Slot = tuple[Path, int]  # the way to a body, and the child that the place is before
+Gap = tuple[Path, int]  # the way to a body, and the child that the place is before
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def check_synchronised(walls: CertainBarriers) -> None:
             only = tuple(
                 row
                 for loop, row in rows_of_adjacent(one, two, way[0])
-                if any(on_chip or stops[slot].of_global for slot in walls.barriers_in_iteration(two, loop))
+                if any(on_chip or stops[gap].of_global for gap in walls.barriers_in_iteration(two, loop))
             )
             crossing = Crossing(program, one, two, a, b, way)
             if crossing.is_possible(only):
@@ -67,24 +67,24 @@ def check_synchronised(walls: CertainBarriers) -> None:
 def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None:
     """Refused where a barrier can go, or says that it guards what it does not. `waits` are those for bulk copies."""
     program, stops = walls.program, walls.stops
-    needed: set[Slot] = set()
-    open_claims = {(slot, claim) for slot, stop in stops.items() for claim in stop.claims}
+    needed: set[Gap] = set()
+    open_claims = {(gap, claim) for gap, stop in stops.items() for claim in stop.claims}
     for one, two, a, b, way, between in (*walls.meetings, *waits):
         kind: DependenceKind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
         claims = {
-            (slot, claim)
-            for slot, claim in open_claims
-            if slot in between and claim == Claim(kind, memory_of(a.buffer), way[0])
+            (gap, claim)
+            for gap, claim in open_claims
+            if gap in between and claim == Claim(kind, memory_of(a.buffer), way[0])
         }
         alone = len(between) == 1 and not between <= needed
         if (claims or alone) and Crossing(program, one, two, a, b, way).is_possible():
             needed |= between if alone else set()
             open_claims -= claims
-    for slot, stop in stops.items():
-        if stop.again or slot not in needed:
+    for gap, stop in stops.items():
+        if stop.again or gap not in needed:
             raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
-    for slot, claim in open_claims:
-        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[slot].reason)
+    for gap, claim in open_claims:
+        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[gap].reason)
 
 
 def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
@@ -92,8 +92,8 @@ def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
     fence; or where a barrier has a fence for nothing. That one stands before bulk copies to what threads have loaded
     from is asked of events (`happens_before`)."""
     program, stops = walls.program, walls.stops
-    fenced = frozenset(slot for slot, stop in stops.items() if stop.fence)
-    used: set[Slot] = set()
+    fenced = frozenset(gap for gap, stop in stops.items() if stop.fence)
+    used: set[Gap] = set()
     for one, two, a, b, way, between in walls.meetings:
         if b.writes and says(two.leaf.stmt, "start", FILLED) and is_load(one):
             used |= between & fenced
@@ -105,12 +105,12 @@ def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
             sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
-    for slot in fenced - used:
-        raise Refused("a fence is there for nothing", f"'{stops[slot].reason}' speaks of nothing that needs one")
+    for gap in fenced - used:
+        raise Refused("a fence is there for nothing", f"'{stops[gap].reason}' speaks of nothing that needs one")
 
 
 # Accesses of different thread nests that may meet, the earlier one first, and the barriers between.
-Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Slot]]
+Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Gap]]
 
 
 def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
@@ -149,9 +149,9 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
 class CertainBarriers:
     """Which barriers every thread meets on its way from one leaf to another; `rings` are by launch."""
 
-    def __init__(self, program: Projection, stops: Mapping[Slot, Stop], rings: Mapping[int, Ring]) -> None:
+    def __init__(self, program: Projection, stops: Mapping[Gap, Stop], rings: Mapping[int, Ring]) -> None:
         self.program, self.stops, self.rings = program, stops, rings
-        self._certain: dict[Path, frozenset[Slot]] = {}
+        self._certain: dict[Path, frozenset[Gap]] = {}
         # The ways to the bodies that barriers are in.
         self._held = {path[:depth] for path, _ in stops for depth in range(len(path) + 1)}
 
@@ -159,7 +159,7 @@ class CertainBarriers:
     def meetings(self) -> tuple[Meeting, ...]:
         return tuple(_meetings(self))
 
-    def barriers_between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Slot]:
+    def barriers_between(self, one: Placed, two: Placed, carried_by: str | None) -> frozenset[Gap]:
         """The barriers that are certain between `one` and the later `two`."""
         depth = one.common_depth(two)
         if carried_by is not None:
@@ -172,15 +172,15 @@ class CertainBarriers:
         found |= self._barriers_passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
         return found | self._barriers_passed(path, range(last + 1), range(last))
 
-    def barriers_in_iteration(self, placed: Placed, name: str) -> frozenset[Slot]:
+    def barriers_in_iteration(self, placed: Placed, name: str) -> frozenset[Gap]:
         """The barriers that every whole iteration meets of the loop called `name` around a leaf."""
         path = placed.places[: placed.leaf.names.index(name) + 1]
         size = len(self._body_at(path))
         return self._barriers_passed(path, range(size + 1), range(size))
 
-    def _barriers_behind(self, places: Path, depth: int) -> frozenset[Slot]:
+    def _barriers_behind(self, places: Path, depth: int) -> frozenset[Gap]:
         """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
-        found: frozenset[Slot] = frozenset()
+        found: frozenset[Gap] = frozenset()
         for d in range(depth, len(places)):
             path, place = places[:d], places[d]
             if path not in self._held:
@@ -189,26 +189,26 @@ class CertainBarriers:
             found |= self._barriers_passed(path, range(place + 1, size + 1), range(place + 1, size))
         return found
 
-    def _barriers_ahead(self, places: Path, depth: int) -> frozenset[Slot]:
-        found: frozenset[Slot] = frozenset()
+    def _barriers_ahead(self, places: Path, depth: int) -> frozenset[Gap]:
+        found: frozenset[Gap] = frozenset()
         for d in range(depth, len(places)):
             if places[:d] not in self._held:
                 break
             found |= self._barriers_passed(places[:d], range(places[d] + 1), range(places[d]))
         return found
 
-    def _barriers_passed(self, path: Path, slots: range, children: range) -> frozenset[Slot]:
-        """The barriers at the slots, and those that are certain inside the children."""
+    def _barriers_passed(self, path: Path, gaps: range, children: range) -> frozenset[Gap]:
+        """The barriers in the gaps, and those that are certain inside the children."""
         if path not in self._held:
             return frozenset()
-        found = frozenset((path, s) for s in slots if (path, s) in self.stops)
+        found = frozenset((path, s) for s in gaps if (path, s) in self.stops)
         return found.union(*(self._barriers_inside((*path, child)) for child in children))
 
-    def _barriers_inside(self, path: Path) -> frozenset[Slot]:
+    def _barriers_inside(self, path: Path) -> frozenset[Gap]:
         """The barriers that everybody who passes the node at `path` meets."""
         if path not in self._certain:
             node = self._node_at(path)
-            found: frozenset[Slot] = frozenset()
+            found: frozenset[Gap] = frozenset()
             if isinstance(node, Loop) and path in self._held and self._runs(node):
                 found = self._barriers_passed(path, range(len(node.body) + 1), range(len(node.body)))
             self._certain[path] = found

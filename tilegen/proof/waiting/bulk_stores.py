@@ -91,9 +91,9 @@ def _check_complete(walls: CertainBarriers, store: Placed) -> None:
             )
         before = Moment(other, "'")
         for loop, way in carried_ways_ahead(before, here):
-            if any(stops[slot].fence for slot in walls.barriers_between(other, store, loop)):
+            if any(stops[gap].fence for gap in walls.barriers_between(other, store, loop)):
                 continue
-            only = rows_of_neighbours(walls, before, here, loop, lambda slot: stops[slot].fence)
+            only = rows_of_neighbours(walls, before, here, loop, lambda gap: stops[gap].fence)
             both = here.rows + before.rows + way + only + rows_of_same_place(before, write, here, read)
             refuse_possible(walls.program, sentence, here, both)
 

@@ -54,7 +54,7 @@ from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.reading.roles import Ring
 from tilegen.proof.reading.said import is_load, leaves_that, says
-from tilegen.proof.waiting.barriers import CertainBarriers, Meeting, Slot
+from tilegen.proof.waiting.barriers import CertainBarriers, Gap, Meeting
 from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
 from tilegen.proof.waiting.moments import (
     Moment,
@@ -378,7 +378,7 @@ class _Protocol(Knowledge):
             f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
         )
         for (loop, way), use in product(carried_ways_ahead(before, here), uses.values()):
-            if any(self._is_fenced(slot) for slot in self.walls.barriers_between(read, copy, loop)):
+            if any(self._is_fenced(gap) for gap in self.walls.barriers_between(read, copy, loop)):
                 continue
             only = rows_of_neighbours(self.walls, before, here, loop, self._is_fenced)
             both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
@@ -392,8 +392,8 @@ class _Protocol(Knowledge):
             for before, behind in product(ways_ahead(one, fence), ways_ahead(fence, two)):
                 yield fence.rows + before + behind + whose
 
-    def _is_fenced(self, slot: Slot) -> bool:
-        return self.walls.stops[slot].fence
+    def _is_fenced(self, gap: Gap) -> bool:
+        return self.walls.stops[gap].fence
 
     def check_memory(self, waits: Sequence[Placed]) -> None:
         """Nothing is read before it has arrived, or overwritten before it has been read."""

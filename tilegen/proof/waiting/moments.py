@@ -14,7 +14,7 @@ from tilegen.poly.instances import Leaf, Placed, Projection, Use, with_divisions
 from tilegen.poly.rows import Row, Rows, rename
 from tilegen.poly.system import Form, equal_rows, example, form, solvable
 from tilegen.poly.verdict import Refused, Words
-from tilegen.proof.waiting.barriers import CertainBarriers, Slot
+from tilegen.proof.waiting.barriers import CertainBarriers, Gap
 
 # The kind of a loop over the blocks of a cluster: around all that is in the memory of each of them, and around what one
 # of them does to that of another.
@@ -113,7 +113,7 @@ def rows_of_one_life(program: Projection, name: str, one: Moment, two: Moment) -
 
 
 def rows_of_neighbours(
-    walls: CertainBarriers, one: Moment, two: Moment, loop: str | None, has: Callable[[Slot], bool] = lambda slot: True
+    walls: CertainBarriers, one: Moment, two: Moment, loop: str | None, has: Callable[[Gap], bool] = lambda gap: True
 ) -> Rows:
     """Rows that say that no whole iteration with a barrier lies between the two; `has` says which barriers count."""
     found: Rows = ()

@@ -30,7 +30,7 @@ from tilegen.proof.waiting.waits import placed_at
 def check_products(walls: CertainBarriers) -> None:
     """Refused where one of these does not hold."""
     found = _Products(walls)
-    stops = [placed_at(found.program, slot) for slot in walls.stops]
+    stops = [placed_at(found.program, gap) for gap in walls.stops]
     for product in (placed for placed in found.program.leaves if _line_of(placed)):
         for other in found.at_launch(found.program.leaves, product):
             for name in () if is_event(other.leaf.stmt) else found.registers_of_both(product, other):

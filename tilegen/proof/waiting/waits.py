@@ -17,17 +17,17 @@ from tilegen.poly.instances import Leaf, Placed, Projection
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused, Unproved
 from tilegen.proof.reading.said import Said
-from tilegen.proof.waiting.barriers import GroupCount, Slot, Stop
+from tilegen.proof.waiting.barriers import Gap, GroupCount, Stop
 from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_one_life, rows_of_same_place, ways_ahead
 
 # Behind all that stands in a child.
 LAST = 1 << 30
 
 
-def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
+def check_waits(program: Projection, stops: Mapping[Gap, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
     """Refused where something is read, or written again, that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
-    waits = [(placed_at(program, slot), stop) for slot, stop in stops.items() if stop.wait is not None]
+    waits = [(placed_at(program, gap), stop) for gap, stop in stops.items() if stop.wait is not None]
     for copy in program.leaves:
         if id(copy.leaf.stmt) in made:
             (name,) = copy.leaf.written_buffers
@@ -36,9 +36,9 @@ def check_waits(program: Projection, stops: Mapping[Slot, Stop], copies: Sequenc
                     _check_pair(program, copy, other, made[id(copy.leaf.stmt)], waits)
 
 
-def placed_at(program: Projection, slot: Slot) -> Placed:
+def placed_at(program: Projection, gap: Gap) -> Placed:
     """The place of a barrier, behind the child before it."""
-    path, place = slot
+    path, place = gap
     around: list[Loop] = []
     body: tuple[Node, ...] = program.tree.body
     for n in path:
