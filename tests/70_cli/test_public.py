@@ -19,7 +19,8 @@ from tilegen.lab.measure.ladder import Ladder
 from tilegen.lab.predict.explanation import Explanation
 from tilegen.proof import Proof
 
-SCHEDULED = tilegen.load("vector_add").kernel().schedule()
+FILE = tilegen.load("vector_add")
+SCHEDULED = FILE.kernel().schedule()
 CLASSES = {
     each.__name__: each
     for each in (api.File, api.Kernel, api.Scheduled, Program, Prepared, Tree, Proof, Explanation, Comparison, Ladder)
@@ -27,8 +28,8 @@ CLASSES = {
 PROGRAM = SCHEDULED.compile("interpreter")
 X = numpy.ones(8, "f4")
 MADE = {
-    "File": SCHEDULED._of.file,
-    "Kernel": SCHEDULED._of,
+    "File": FILE,
+    "Kernel": FILE.kernel(),
     "Scheduled": SCHEDULED,
     "Program": PROGRAM,
     "Prepared": PROGRAM.prepare(X, X),

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 
 from tilegen.errors import TilegenError
 from tilegen.ir.nodes import Kernel
-from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+from tilegen.lab.checks.sizes import GPU_LIMITS, known_sizes, power_sizes
 from tilegen.lab.predict.machine import Machine, find_machine
-from tilegen.lab.studies import known_sizes
 from tilegen.suggest.draft import begin
 from tilegen.suggest.plan import RULES, is_proved, predicted_time, write
 

@@ -9,7 +9,7 @@ from math import prod
 from tilegen.backends.calls.arrays import emptiness
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.devices.devices import InterpreterEngine
-from tilegen.errors import UsageError
+from tilegen.errors import UsageError, did_you_mean, integers
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Kernel, Tree
 from tilegen.ir.printing.show import show_fact
 from tilegen.ir.reductions.ragged import sides_of
@@ -69,6 +69,15 @@ def _with_long_rows(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
         rows = kernel.tensor(name).shape[0].evaluate(sizes)
         sizes |= {str(end): max(sizes[str(end)], 3 * rows) for _ in range(str(end) in sizes)}
     return sizes
+
+
+def known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes` as integers. Raises UsageError for one that the kernel does not have."""
+    for name in sizes:
+        if name not in kernel.sizes:
+            notes = did_you_mean(name, kernel.sizes, "its sizes are")
+            raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
+    return integers(sizes)
 
 
 def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int]) -> dict[str, int]:

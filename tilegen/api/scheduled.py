@@ -1,31 +1,177 @@
-"""What a scheduled kernel is asked from Python: its text, its proof, what it costs, what each step brings."""
+"""A kernel with the steps applied to it: more steps, its text, its proof, what it costs, what each step brings; and
+programs of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilegen.errors import TilegenError, UsageError, did_you_mean, integers
-from tilegen.ir.nodes import Kernel, Tree
-from tilegen.schedule import Derivation
+from tilegen import schedule as scheduling
+from tilegen.backends.system.record import Record
+from tilegen.errors import SourceError, TilegenError, UsageError
+from tilegen.frontend import KernelDecl, Module, build, excerpt
+from tilegen.frontend.stock import standard_steps
+from tilegen.ir import nodes
+from tilegen.ir.printing.shown import counted
+from tilegen.ir.steps import Define, Schedule
+from tilegen.judge import check_equations, has_sizes
+from tilegen.primitives.calling.composite import expand, names_in
+from tilegen.primitives.calling.methods import Steps
 
 if TYPE_CHECKING:
+    from tilegen.backends.calls.device_program import Program
+    from tilegen.backends.calls.text_versions import TextVersions
     from tilegen.lab.measure.compare import Comparison
     from tilegen.lab.measure.ladder import Ladder
     from tilegen.lab.predict.explanation import Explanation
     from tilegen.proof import Proof
 
+ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
-class Studies:
-    """The questions, as methods of what has a derivation."""
 
-    core: Derivation
+@dataclass(frozen=True)
+class Origin:
+    """Where a kernel is from: the text, the composite steps that its schedules may use, the values it was given."""
 
-    def _fixed_sizes(self) -> tuple[Callable[[], Tree], Mapping[str, int]]:
-        """What makes the tree for all sizes, and those of its sizes that are fixed."""
-        raise NotImplementedError
+    module: Module
+    defines: Mapping[str, Define]
+    values: Mapping[str, float]
+
+    def with_values(self, text: str) -> str:
+        """A text of the kernel behind a comment on these values."""
+        given = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"# with {given}\n{text}" if given else text
+
+    def text_of(self, schedule: Schedule) -> str:
+        """A text of a schedule and its kernel that needs no other."""
+        return self.with_values(excerpt.self_contained(self.module, schedule, standard_steps()))
+
+    def unfixed(self, core: scheduling.Derivation) -> tuple[Callable[[], nodes.Tree], dict[str, int]]:
+        """What makes the tree for all sizes, and those that are fixed."""
+        declared = self.module.kernels[core.kernel.name]
+        sizes = {size: int(self.values[size]) for size in declared.size_names() if size in self.values}
+        others = {word: value for word, value in self.values.items() if word not in sizes}
+        return lambda: core.repeat(build_checked(declared, others)).tree, sizes
+
+
+def build_checked(declared: KernelDecl, values: Mapping[str, float]) -> nodes.Kernel:
+    """The kernel with these values. Raises SourceError where it is none, or no sizes are as its `where` says."""
+    kernel = build(declared, values)
+    if declared.assumptions and not has_sizes(kernel):
+        raise SourceError("no sizes are as these facts want them", declared.assumptions[0].span)
+    return check_equations(kernel)
+
+
+class Scheduled(Steps):
+    """A kernel and the steps applied to it. Every step of the language is a method that returns the next.
+
+    >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
+
+    A step that cannot be built raises StepError, one after which the program is not the kernel IllegalStep.
+
+    Attributes:
+        core: the kernel with the trees that the steps have made of it.
+    """
+
+    def __init__(self, core: scheduling.Derivation, origin: Origin, record: Record) -> None:
+        self.core, self._origin, self._record = core, origin, record
+        self._defines = origin.defines
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
+        return f"<Scheduled {self.kernel.name} by {self.core.name}({values}), {counted(self.stages[1:], 'step')}>"
+
+    def _repr_html_(self) -> str:
+        return self.tree._repr_html_()
+
+    @property
+    def kernel(self) -> nodes.Kernel:
+        """The kernel itself, as `Kernel.ir`."""
+        return self.core.kernel
+
+    @property
+    def tree(self) -> nodes.Tree:
+        """The loop tree after the last step; print shows it."""
+        return self.core.tree
+
+    @property
+    def stages(self) -> tuple[scheduling.Stage, ...]:
+        """The kernel as written, then each step with the tree after it."""
+        return self.core.stages
+
+    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
+        """This with one more step, judged.
+
+        Args:
+            word: of a primitive step, or of a composite one, also of the file's own.
+            into: the names that stand behind `->` in a text.
+
+        Raises:
+            StepError: there is no such step, or it cannot be built. IllegalStep: the judge refuses it.
+        """
+        call = scheduling.call_of(word, arguments, into, keywords)
+        record = self._record.then(call.text)
+        accepted = record.recall(ACCEPTED) is True
+        core = self.core.then(expand(call, self._defines, names_in(self.tree)), accepted=accepted)
+        if not accepted:
+            record.keep(True, ACCEPTED)
+        return Scheduled(core, self._origin, record)
+
+    def to_text(self) -> str:
+        """The kernel and its steps in the language, each step primitive and with its numbers.
+
+        `load(text).schedule(name)` gives the same tree, with the attributes and sizes that the kernel was given.
+        """
+        return self._origin.text_of(self.core.as_schedule)
+
+    def versions(self, language: str = "cuda") -> TextVersions:
+        """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""
+        from tilegen.backends.calls.text_versions import TextVersions
+
+        return TextVersions(self.tree, language, self._record)
+
+    def export(
+        self, folder: str | Path, archs: Sequence[str], *, name: str = "", unproved: bool = False
+    ) -> tuple[str, ...]:
+        """Writes the kernel with a C++ launcher, machine code, CMakeLists.txt and a test into a folder.
+
+        Args:
+            archs: what it is compiled for: ["sm_80", "sm_90a"].
+            name: what functions and files are called after; the kernel if left out.
+            unproved: True takes versions of which it is open whether they are the kernel, too; the texts say so.
+
+        Returns:
+            the names of the files.
+
+        Raises:
+            DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.
+            UsageError: there is no such architecture, or the folder cannot be written, or has files of others.
+            ProofError: a version is unproved, and that was not allowed.
+        """
+        from tilegen.export import export
+
+        return export(self.core, Path(folder), archs, name=name, unproved=unproved)
+
+    def compile(self, device: str = "auto", *, unproved: bool = False) -> Program:
+        """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
+
+        Its `prepare` takes the arguments of a call and gives one that launches on them again and again.
+
+        Args:
+            device: "cuda", "cpu", or "auto" for the first of the two that is there.
+            unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
+
+        Raises:
+            DeviceError: the device is not there.
+        """
+        from tilegen.backends.devices.devices import engine, program
+
+        return program(self.tree, engine(device), unproved=unproved, record=self._record)
+
+    # -- studies
 
     def source(
         self,
@@ -66,7 +212,7 @@ class Studies:
         if language not in ("cuda", "opencl"):
             raise UsageError(f"there is no language '{language}'", notes=("cuda and opencl are known",))
         if whole:
-            require_whole_tiles(*self._fixed_sizes())
+            require_whole_tiles(*self._origin.unfixed(self.core))
         tree = self.core.tree
         launches = lower_for_some_sizes(tree, vector=vector, whole=whole, wide=wide, instructions=language == "cuda")
         if arch:
@@ -105,7 +251,7 @@ class Studies:
         Raises:
             UsageError: the kernel has no such size, or it is out of range.
         """
-        from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
+        from tilegen.lab.checks.sizes import GPU_LIMITS, known_sizes, power_sizes
         from tilegen.lab.predict.advice import advise
         from tilegen.lab.predict.explain import explain
         from tilegen.lab.predict.machine import machine_here
@@ -117,7 +263,7 @@ class Studies:
 
     def compare(
         self,
-        *others: Studies,
+        *others: Scheduled,
         device: str = "auto",
         machine: str | None = None,
         unproved: bool = False,
@@ -138,10 +284,11 @@ class Studies:
             DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices.devices import engine
+        from tilegen.lab.checks.sizes import known_sizes
         from tilegen.lab.measure.compare import ComparisonRun
         from tilegen.lab.predict.machine import machine_instead
 
-        trees: dict[str, Tree | TilegenError] = {}
+        trees: dict[str, nodes.Tree | TilegenError] = {}
         for each in (self, *others):
             if each.core.kernel != self.core.kernel:
                 raise UsageError(
@@ -174,21 +321,13 @@ class Studies:
             UsageError: the kernel has no such size. DeviceError: the device is not there, or fails.
         """
         from tilegen.backends.devices.devices import engine
+        from tilegen.lab.checks.sizes import known_sizes
         from tilegen.lab.measure.ladder import LadderRun
         from tilegen.lab.predict.machine import machine_instead
 
         given, runs_on = known_sizes(self.core.kernel, sizes), engine(device)
         predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
         return LadderRun(self.core, runs_on, given, limit=limit, machine=predicts, unproved=unproved).run()
-
-
-def known_sizes(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """`sizes` as integers. Raises UsageError for one that the kernel does not have."""
-    for name in sizes:
-        if name not in kernel.sizes:
-            notes = did_you_mean(name, kernel.sizes, "its sizes are")
-            raise UsageError(f"kernel '{kernel.name}' has no size '{name}'", notes=notes)
-    return integers(sizes)
 
 
 def _fresh_label(name: str, taken: Collection[str]) -> str:

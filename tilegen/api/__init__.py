@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilegen import schedule as scheduling
+from tilegen.api.scheduled import ACCEPTED, Origin, Scheduled, build_checked
 from tilegen.backends.system.record import Record, record_of
 from tilegen.errors import Source, SourceError, UsageError, did_you_mean, numbers
-from tilegen.frontend import KernelDecl, Module, build, excerpt, parse
+from tilegen.frontend import KernelDecl, Module, excerpt, parse
 from tilegen.frontend.files import read_file, shorten
 from tilegen.frontend.instructions.build import chained
 from tilegen.frontend.parsing.scan import MOST_CHARACTERS
@@ -22,21 +23,12 @@ from tilegen.frontend.stock import (
 )
 from tilegen.ir import nodes
 from tilegen.ir.hardware.instructions import Instruction
-from tilegen.ir.printing.shown import counted
 from tilegen.ir.steps import Define, Family, Schedule, Setting
-from tilegen.judge import check_equations, has_sizes
 from tilegen.lab.choice.tuned import TunedKernel
 from tilegen.lab.predict.machine import Machine
-from tilegen.lab.studies import Studies
-from tilegen.primitives.calling.composite import expand, names_in
-from tilegen.primitives.calling.methods import Steps
 
 if TYPE_CHECKING:
-    from tilegen.backends.calls.device_program import Program
-    from tilegen.backends.calls.text_versions import TextVersions
     from tilegen.lab.records.records import RunRecord
-
-_ACCEPTED = "accepted"  # what is kept of steps that the judge accepts
 
 
 def load(path_or_text: str | Path, *, cache: bool = True) -> File:
@@ -169,11 +161,11 @@ class File:
         given = numbers(values, decl.fractions)
         needed = {word: value for word, value in given.items() if decl.constants.get(word, 0) is None}
         try:
-            return Kernel(self, _build(decl, given), given)
+            return Kernel(self, build_checked(decl, given), given)
         except SourceError as error:
             if given == needed:
                 raise
-            _build(decl, needed)  # a mistake of the text itself is reported as one
+            build_checked(decl, needed)  # a mistake of the text itself is reported as one
             notes = (*error.notes, f"with {', '.join(f'{word} = {value}' for word, value in given.items())}")
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
@@ -211,13 +203,6 @@ class File:
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))
 
 
-def _build(decl: KernelDecl, values: Mapping[str, float]) -> nodes.Kernel:
-    kernel = build(decl, values)
-    if decl.assumptions and not has_sizes(kernel):
-        raise SourceError("no sizes are as these facts want them", decl.assumptions[0].span)
-    return check_equations(kernel)
-
-
 class Kernel(TunedKernel):
     """A kernel of a file with its attributes decided.
 
@@ -231,6 +216,7 @@ class Kernel(TunedKernel):
 
     def __init__(self, file: File, ir: nodes.Kernel, values: Mapping[str, float]) -> None:
         self.file, self.ir, self.values = file, ir, dict(values)
+        self._origin = Origin(file._module, file.defines, self.values)
 
     def __repr__(self) -> str:
         values = "".join(f", {name}={value}" for name, value in self.values.items())
@@ -249,13 +235,13 @@ class Kernel(TunedKernel):
         """
         found, record = self.file, self._find_record(name, parameters)
         if name is None:
-            return Scheduled(scheduling.start(self.ir, found.instructions), self, record)
+            return Scheduled(scheduling.start(self.ir, found.instructions), self._origin, record)
         schedule, values = found.find_schedule(name, self.ir.name), scheduling.settings(parameters)
-        accepted = record.recall(_ACCEPTED) is True
+        accepted = record.recall(ACCEPTED) is True
         core = scheduling.apply(self.ir, schedule, values, found.defines, found.instructions, accepted=accepted)
         if not accepted:
-            record.keep(True, _ACCEPTED)
-        return Scheduled(core, self, record)
+            record.keep(True, ACCEPTED)
+        return Scheduled(core, self._origin, record)
 
     def suggest(self, machine: str | None = None, /, **sizes: int) -> File:
         """This kernel with a first schedule, `suggested`, judged and proved for all sizes.
@@ -265,7 +251,7 @@ class Kernel(TunedKernel):
         from tilegen.suggest import suggest_for
 
         text = f"{self.file.kernel_alone(self.ir.name)}\n{suggest_for(self.ir, sizes, machine)}"
-        return from_text(self._with_values(text), f"<suggestion for {self.ir.name}>", cache=self.file.cache)
+        return from_text(self._origin.with_values(text), f"<suggestion for {self.ir.name}>", cache=self.file.cache)
 
     def export(
         self,
@@ -296,10 +282,6 @@ class Kernel(TunedKernel):
             raise UsageError(f"kernel '{self.ir.name}' has no family: export one of its schedules")
         return export_family(chooser, Path(folder), archs, name=name, unproved=unproved)
 
-    def _with_values(self, text: str) -> str:
-        given = ", ".join(f"{name} = {value}" for name, value in self.values.items())
-        return f"# with {given}\n{text}" if given else text
-
     def of_record(self, record: RunRecord) -> Scheduled:
         """The schedule of a record of tuning with its parameters, on the kernel of the record's own text."""
         file = from_text(record.text or "", f"<record of {record.name}>", cache=self.file.cache)
@@ -310,121 +292,6 @@ class Kernel(TunedKernel):
             return Record()
         values, given = sorted(self.values.items()), sorted(scheduling.settings(parameters).items())
         return record_of(self.file.source.text, *self.file._module.texts, self.ir.name, values, schedule, given)
-
-
-class Scheduled(Steps, Studies):
-    """A kernel and the steps applied to it. Every step of the language is a method that returns the next.
-
-    >>> kernel.schedule().tile("i", 128, into=("bi", "ti")).bind("bi", "block.x").bind("ti", "thread.x")
-
-    A step that cannot be built raises StepError, one after which the program is not the kernel IllegalStep.
-
-    Attributes:
-        core: the kernel with the trees that the steps have made of it.
-    """
-
-    def __init__(self, core: scheduling.Derivation, of: Kernel, record: Record) -> None:
-        self.core = core
-        self._of = of
-        self._record = record
-        self._defines = of.file.defines
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value}" for name, value in self.core.parameters.items())
-        return f"<Scheduled {self.kernel.name} by {self.core.name}({values}), {counted(self.stages[1:], 'step')}>"
-
-    def _repr_html_(self) -> str:
-        return self.tree._repr_html_()
-
-    @property
-    def kernel(self) -> nodes.Kernel:
-        """The kernel itself, as `Kernel.ir`."""
-        return self.core.kernel
-
-    @property
-    def tree(self) -> nodes.Tree:
-        """The loop tree after the last step; print shows it."""
-        return self.core.tree
-
-    @property
-    def stages(self) -> tuple[scheduling.Stage, ...]:
-        """The kernel as written, then each step with the tree after it."""
-        return self.core.stages
-
-    def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Scheduled:
-        """This with one more step, judged.
-
-        Args:
-            word: of a primitive step, or of a composite one, also of the file's own.
-            into: the names that stand behind `->` in a text.
-
-        Raises:
-            StepError: there is no such step, or it cannot be built. IllegalStep: the judge refuses it.
-        """
-        call = scheduling.call_of(word, arguments, into, keywords)
-        record = self._record.then(call.text)
-        accepted = record.recall(_ACCEPTED) is True
-        core = self.core.then(expand(call, self._defines, names_in(self.tree)), accepted=accepted)
-        if not accepted:
-            record.keep(True, _ACCEPTED)
-        return Scheduled(core, self._of, record)
-
-    def to_text(self) -> str:
-        """The kernel and its steps in the language, each step primitive and with its numbers.
-
-        `load(text).schedule(name)` gives the same tree, with the attributes and sizes that the kernel was given.
-        """
-        return self._of._with_values(self._of.file.self_contained(self.core.as_schedule))
-
-    def _fixed_sizes(self) -> tuple[Callable[[], nodes.Tree], Mapping[str, int]]:
-        file, name, values = self._of.file, self.kernel.name, self._of.values
-        sizes = {size: int(values[size]) for size in file.kernels[name].size_names() if size in values}
-        others = {word: value for word, value in values.items() if word not in sizes}
-        return lambda: self.core.repeat(file.kernel(name, **others).ir).tree, sizes
-
-    def versions(self, language: str = "cuda") -> TextVersions:
-        """The versions of the text in "cuda" or "opencl", as programs choose among them; proved when asked for."""
-        from tilegen.backends.calls.text_versions import TextVersions
-
-        return TextVersions(self.tree, language, self._record)
-
-    def export(
-        self, folder: str | Path, archs: Sequence[str], *, name: str = "", unproved: bool = False
-    ) -> tuple[str, ...]:
-        """Writes the kernel with a C++ launcher, machine code, CMakeLists.txt and a test into a folder.
-
-        Args:
-            archs: what it is compiled for: ["sm_80", "sm_90a"].
-            name: what functions and files are called after; the kernel if left out.
-            unproved: True takes versions of which it is open whether they are the kernel, too; the texts say so.
-
-        Returns:
-            the names of the files.
-
-        Raises:
-            DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.
-            UsageError: there is no such architecture, or the folder cannot be written, or has files of others.
-            ProofError: a version is unproved, and that was not allowed.
-        """
-        from tilegen.export import export
-
-        return export(self.core, Path(folder), archs, name=name, unproved=unproved)
-
-    def compile(self, device: str = "auto", *, unproved: bool = False) -> Program:
-        """A program to call with arrays: cupy or torch on a GPU, numpy on the CPU.
-
-        Its `prepare` takes the arguments of a call and gives one that launches on them again and again.
-
-        Args:
-            device: "cuda", "cpu", or "auto" for the first of the two that is there.
-            unproved: True lets calls run what the proof leaves open; otherwise they raise ProofError.
-
-        Raises:
-            DeviceError: the device is not there.
-        """
-        from tilegen.backends.devices.devices import engine, program
-
-        return program(self.tree, engine(device), unproved=unproved, record=self._record)
 
 
 __all__ = ["File", "Kernel", "Scheduled", "load", "stock_names"]
