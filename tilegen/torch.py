@@ -84,13 +84,13 @@ def schema_of(kernel: Kernel) -> str:
 
 def sizes_by_name(kernel: Kernel) -> tuple[str, ...]:
     """The sizes that no input's shape tells, which a call gives by name."""
-    told: set[str] = set()
+    known: set[str] = set()
     for _ in kernel.sizes:
         for tensor in _inputs(kernel).values():
             for extent in tensor.shape:
-                unknown = extent.names() - told
-                told |= {size for size in unknown if len(unknown) == 1 and extent.linear_in(size)}
-    return tuple(size for size in kernel.sizes if size not in told)
+                unknown = extent.names() - known
+                known |= {size for size in unknown if len(unknown) == 1 and extent.linear_in(size)}
+    return tuple(size for size in kernel.sizes if size not in known)
 
 
 def _import_torch() -> Any:

@@ -193,7 +193,7 @@ def test_what_is_under_one_test_for_all_of_a_thread_stays_there(name):
 )
 def test_a_place_tells_the_loops_that_are_its_digits(place, names):
     extents = {"a": 2, "b": 5, "c": 2} if names != {"a", "b", "c"} else {"a": 3, "b": 2, "c": 2}
-    assert set(register_guards._told_by(place, extents)) == names
+    assert set(register_guards._determined_by(place, extents)) == names
     several = [name for name in extents if name in place.names()]
     points = list(product(*(range(extents[name]) for name in several)))
     numbers = {place.evaluate(dict(zip(several, point, strict=True))) for point in points}

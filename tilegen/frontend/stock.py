@@ -152,9 +152,9 @@ def _families_for(module: Module, kernels: Mapping[str, KernelDecl]) -> tuple[Fa
     )
 
 
-def _have_one_form(mine: KernelDecl, other: KernelDecl) -> bool:
+def _have_one_form(one_decl: KernelDecl, other_decl: KernelDecl) -> bool:
     """True if the kernels have the same loops and tensors: what a schedule says of one can be said of the other."""
-    one, two = build_with_defaults(mine), build_with_defaults(other)
+    one, two = build_with_defaults(one_decl), build_with_defaults(other_decl)
     return one is not None and two is not None and _form(one) == _form(two)
 
 

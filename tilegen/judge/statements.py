@@ -54,18 +54,18 @@ def _check_leaf(program: Projection, leaf: Leaf, copies: frozenset[str]) -> None
         # Without a fallback the index has to be inside, which the check of bounds asks.
         if use.buffer != element.buffer or use.fallback not in (None, element.fallback):
             raise Refused(f"'{stmt.name}' uses '{use.buffer}' where the kernel uses '{element.buffer}'")
-        for mine, wanted in zip(use.index, element.index, strict=True):
-            _check_equal(program, leaf, wanted, mine, f"an index of '{use.buffer}'")
+        for found, wanted in zip(use.index, element.index, strict=True):
+            _check_equal(program, leaf, wanted, found, f"an index of '{use.buffer}'")
 
 
 def _check_hits(program: Projection, leaf: Leaf, wanted: Hits | None, values: dict[str, Affine]) -> None:
     """What is stored of a hit, and at how many places at most, is what the kernel says."""
-    mine = leaf.stmt.hits
-    if wanted is None or mine is None:
-        alike = mine is wanted
+    found = leaf.stmt.hits
+    if wanted is None or found is None:
+        alike = found is wanted
     else:
-        same = (mine.place, mine.capacity, len(mine.items)) == (wanted.place, wanted.capacity, len(wanted.items))
-        pairs = zip((*wanted.items, wanted.rank), (*mine.items, mine.rank), strict=False)
+        same = (found.place, found.capacity, len(found.items)) == (wanted.place, wanted.capacity, len(wanted.items))
+        pairs = zip((*wanted.items, wanted.rank), (*found.items, found.rank), strict=False)
         alike = same and all(one == two if one is None or two is None else _is_same(program, leaf, one, two, values)
                              for one, two in pairs)  # fmt: skip
     if not alike:
@@ -76,20 +76,20 @@ def _is_same(
     program: Projection,
     leaf: Leaf,
     kernel: Expr,
-    mine: Expr,
+    found: Expr,
     values: dict[str, Affine],
     what: str = "an index used as a value",
 ) -> bool:
     """Structurally the same, where any load matches any load and indexes are equal as numbers."""
-    if type(kernel) is not type(mine):
+    if type(kernel) is not type(found):
         return False
     if isinstance(kernel, Load):
-        return kernel.dtype == mine.dtype
-    if isinstance(kernel, Index) and isinstance(mine, Index):
-        _check_equal(program, leaf, kernel.index.substitute(values), mine.index, what)
-        return kernel.dtype == mine.dtype
+        return kernel.dtype == found.dtype
+    if isinstance(kernel, Index) and isinstance(found, Index):
+        _check_equal(program, leaf, kernel.index.substitute(values), found.index, what)
+        return kernel.dtype == found.dtype
     for f in (each for each in fields(kernel) if each.compare):
-        one, two = getattr(kernel, f.name), getattr(mine, f.name)
+        one, two = getattr(kernel, f.name), getattr(found, f.name)
         parts = one if isinstance(one, tuple) else (one,)
         others = two if isinstance(two, tuple) else (two,)
         if len(parts) != len(others):
@@ -103,15 +103,15 @@ def _is_same(
     return True
 
 
-def _check_equal(program: Projection, leaf: Leaf, wanted: Affine, mine: Affine, what: str) -> None:
-    if wanted == mine:
+def _check_equal(program: Projection, leaf: Leaf, wanted: Affine, found: Affine, what: str) -> None:
+    if wanted == found:
         return
     original = program.original
-    for difference in (form(wanted).minus(form(mine), 1), form(mine).minus(form(wanted), 1)):
+    for difference in (form(wanted).minus(form(found), 1), form(found).minus(form(wanted), 1)):
         rows: tuple[Row, ...] = (*original.context, *leaf.domain, *difference.nonnegative())
         if words := counterexample(original, rows, leaf.names):
             raise Refused(
                 f"{what} in '{leaf.stmt.name}' is not the kernel's",
-                f"{words.instance(leaf)} has {words.value(mine)} where the kernel has "
+                f"{words.instance(leaf)} has {words.value(found)} where the kernel has "
                 f"{words.value(wanted)}{words.sizes}",
             )

@@ -31,9 +31,9 @@ Names = Mapping[str, str]
 
 def rows_before(
     one: Placed,
-    mine: Names,
+    first_names: Names,
     two: Placed,
-    other: Names,
+    second_names: Names,
     home: int,
     alike: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[Row, ...]]:
@@ -46,7 +46,7 @@ def rows_before(
         return
     equal: tuple[Row, ...] = ()
     for d, name in enumerate(one.leaf.names[:depth]):
-        first, second = mine.get(name, name), other.get(name, name)
+        first, second = first_names.get(name, name), second_names.get(name, name)
         if first == second or name in alike:
             continue
         if d >= home:
@@ -87,14 +87,14 @@ def ways_between(
         known: makes what holds of `one` and `last`: where there is no such way, nobody needs it.
         more: makes what holds of `other`. It is long, and most ways are out without it.
     """
-    (first, mine), (second, its), (third, end) = one, other, last
+    (first, first_names), (second, second_names), (third, end) = one, other, last
     depth, leaf = len(shared), second.placed.leaf
     met = shared | equal_loops(first.placed.leaf, leaf, common_index(first.use, second.use), shared)
-    behind = list(rows_before(first.placed, mine, second.placed, its, depth, met))
+    behind = list(rows_before(first.placed, first_names, second.placed, second_names, depth, met))
     if not behind:
         return
     meet = shared | equal_loops(leaf, third.placed.leaf, common_index(second.use, third.use), shared)
-    before = list(rows_before(second.placed, its, third.placed, end, depth, meet))
+    before = list(rows_before(second.placed, second_names, third.placed, end, depth, meet))
     if not before:
         return
     rows = known() + more()

@@ -40,7 +40,7 @@ class Use:
 
     def forms_with(self, other: Use) -> tuple[Form, ...]:
         """What is equal to the same of `other` where both are to one element."""
-        return (*self.forms, *(form(i) for i in _told(self, other)))
+        return (*self.forms, *(form(i) for i in _promised_alike(self, other)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +237,10 @@ def with_divisions(names: Mapping[str, str], index: tuple[Form, ...], mark: str)
 def common_index(a: Use, b: Use) -> tuple[Affine, ...]:
     """What the places of two accesses to one element have in common: equal sums of the loops around each."""
     alike = a.index if a.index == b.index else tuple([i for i, j in zip(a.index, b.index, strict=True) if i == j])
-    return (*alike, *(i for i, j in zip(_told(a, b), _told(b, a), strict=True) if i == j))
+    return (*alike, *(i for i, j in zip(_promised_alike(a, b), _promised_alike(b, a), strict=True) if i == j))
 
 
-def _told(a: Use, b: Use) -> tuple[Affine, ...]:
+def _promised_alike(a: Use, b: Use) -> tuple[Affine, ...]:
     return a.promise.same if a.promise and b.promise and a.promise.by == b.promise.by else ()
 
 

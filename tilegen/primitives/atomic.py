@@ -95,14 +95,14 @@ class Atomic:
         return first, rest
 
 
-def _select(body: tuple[Node, ...], names: tuple[str, ...], mine: bool) -> tuple[Node, ...]:
+def _select(body: tuple[Node, ...], names: tuple[str, ...], wanted: bool) -> tuple[Node, ...]:
     """The statements of these names, or the others, with the loops around them."""
     out: tuple[Node, ...] = ()
     for node in body:
         if isinstance(node, Loop):
-            inner = _select(node.body, names, mine)
+            inner = _select(node.body, names, wanted)
             out += (replace(node, body=inner),) if inner else ()
-        elif (node.name in names) == mine:
+        elif (node.name in names) == wanted:
             out += (node,)
     return out
 

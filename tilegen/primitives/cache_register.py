@@ -139,6 +139,6 @@ def _guard(region: Region, nest: set[str]) -> tuple[Condition, ...]:
     shared: tuple[Condition, ...] | None = None
     for use in region.uses:
         inner = {loop.name for loop in use.path} - nest
-        mine = tuple(c for c in use.stmt.guard if c.value.names().isdisjoint(inner))
-        shared = mine if shared is None else tuple(c for c in shared if c in mine)
+        outside = tuple(c for c in use.stmt.guard if c.value.names().isdisjoint(inner))
+        shared = outside if shared is None else tuple(c for c in shared if c in outside)
     return shared or ()

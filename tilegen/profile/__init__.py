@@ -99,8 +99,8 @@ def profile(
         if keep and Path(keep).is_file():
             output += (run or _run)(reading_command(keep))
         counted = read_counters(output)
-        told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else []
-    return list(_steps(found, dict(zip(chosen, told, strict=False)), counted, limit))
+        answers = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else []
+    return list(_steps(found, dict(zip(chosen, answers, strict=False)), counted, limit))
 
 
 def check_report(path: str | None) -> None:
@@ -138,12 +138,12 @@ def _run(command: Sequence[str]) -> str:
 
 
 def _steps(
-    found: Explanation, told: Mapping[int, Answer], counted: Iterable[Counted], limit: float
+    found: Explanation, answers: Mapping[int, Answer], counted: Iterable[Counted], limit: float
 ) -> Iterator[ProfiledStep]:
     """Each step with as many of the launches counted as it had, in their order."""
     rest = iter(counted)
     for number, step in enumerate(found.steps):
-        answer = told.get(number, {})
+        answer = answers.get(number, {})
         if launched := answer.get("launches"):
             own = list(islice(rest, int(str(launched))))
             alike = [each.kernel for each in own] == [launch.name for launch in step.launches]

@@ -92,7 +92,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     def read() -> None:
         plain = [replace(each, body=without_calls(without_launch_waits(each))) for each in launches]
         read_back = [without_look_back(each, tuple(reassociated)) for each in plain]
-        handed.extend(mine for _, mine in read_back if mine)
+        handed.extend(look_back for _, look_back in read_back if look_back)
         plain = [each for each, _ in read_back]
         inlined.extend(map(part_tiles, plain))
         found.append(lift(known, tuple(inlined)))
@@ -106,8 +106,8 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     program, walking, facts = found[0], found[-1], Facts(known)
     if not facts.is_possible((), {}):
         return Proof(tuple(first))
-    for mine in handed:
-        first.append(discharge("look-back", partial(check_handed, program, mine, tuple(reassociated))))
+    for look_back in handed:
+        first.append(discharge("look-back", partial(check_handed, program, look_back, tuple(reassociated))))
     values, waits = (each.questions(tuple(reassociated)) for each in (program, walking))
     asked = ask((name, own + theirs) for (name, own, _), (_, _, theirs) in zip(values, waits, strict=True))
     vectors = discharge("vectors", lambda: sum(_check_alignment(each, facts, program.loops) for each in inlined))

@@ -198,7 +198,7 @@ class _Lift:
 
     def _lift_divided(self, loop: For, path: tuple[int, ...], names: Names) -> Loop:
         """The loop at `path`, which all threads run together."""
-        if not loop.told_by.isdisjoint(name for _, name, _ in self.where.threads):
+        if not loop.decided_by.isdisjoint(name for _, name, _ in self.where.threads):
             raise Refused(f"threads meet in loop '{loop.name}', which they run differently often")
         if loop.kind == "scatter":
             raise Refused(f"threads meet in loop '{loop.name}', of which each runs what its data pick")
@@ -305,8 +305,8 @@ class _Lift:
             if len(index) > len(self.launch.buffers[name].shape):  # an operand's slots, each in the lane that has it
                 *outer, lane, register = index
                 index, at = (*outer, register), at | dict.fromkeys(self._lanes, lane)
-            mine = [at[thread] for thread in threads if (name, thread) not in alike]
-            return replace(access, buffer=names[name], index=(*mine, *index))
+            own = [at[thread] for thread in threads if (name, thread) not in alike]
+            return replace(access, buffer=names[name], index=(*own, *index))
 
         combine = self.exchanges.updates.get(id(stmt))
         if combine is not None:

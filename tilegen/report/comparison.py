@@ -40,9 +40,9 @@ def record_table(records: Sequence[RunRecord]) -> Table:
         )
         for record in records
     ]
-    told = [n for n in range(len(heads)) if any(row[n] for row in rows)]
+    filled = [n for n in range(len(heads)) if any(row[n] for row in rows)]
     notes = [CPU_NOTE] if any(record.device and not record.device.on_gpu for record in records) else []
-    return Table("", tuple(heads[n] for n in told), [tuple(row[n] for n in told) for row in rows], tuple(notes))
+    return Table("", tuple(heads[n] for n in filled), [tuple(row[n] for n in filled) for row in rows], tuple(notes))
 
 
 def _predicted(record: RunRecord) -> float | None:

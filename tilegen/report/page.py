@@ -30,11 +30,11 @@ def render(studies: Sequence[Study], measured: Sequence[Measured], made_by: str)
         lstrip_blocks=True,
     )
     ladders = [each.ladder for each in measured if each.ladder]
-    told = [_study(number, each, ladders) for number, each in enumerate(studies)]
-    shown = {id(each["ladder"]) for each in told}
+    sections = [_study(number, each, ladders) for number, each in enumerate(studies)]
+    shown = {id(each["ladder"]) for each in sections}
     others = [_ladder(ladder) for ladder in ladders if id(ladder) not in shown]
     tables = [_records(number, each) for number, each in enumerate(measured) if each.records]
-    chapters = [{"id": each["id"], "name": f"Schedule {each['name']}"} for each in told]
+    chapters = [{"id": each["id"], "name": f"Schedule {each['name']}"} for each in sections]
     chapters += [{"id": each["id"], "name": each["name"]} for each in tables]
     found = studies[0].explanation
     sizes = ", ".join(f"{name}={value}" for name, value in found.sizes.items())
@@ -43,7 +43,7 @@ def render(studies: Sequence[Study], measured: Sequence[Measured], made_by: str)
         subtitle=f"At {sizes}, predicted for one {found.machine.name}. By tilegen {__version__}"
         + (f": {made_by}" if made_by else ""),
         chapters=chapters,
-        studies=told,
+        studies=sections,
         ladders=others,
         records=tables,
         css=_file("page.css"),

@@ -111,6 +111,6 @@ def outcomes_of(lines: Sequence[Mapping[str, Any]], space: Space) -> Iterator[Ou
         candidate = Candidate(line["schedule"], tuple(line["parameters"].items()))
         if space.allows(candidate):
             samples, checks = tuple(line["samples"]), tuple(line["trials"])
-            told = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
+            fields = (line["outcome"], line["error"] or "", samples, notes.get("predicted"), line["seconds"], checks)
             built = {name: line[name] for name in _BUILT if line.get(name) is not None}
-            yield Outcome(candidate, *told, built=built, modelled=notes.get("modelled"))
+            yield Outcome(candidate, *fields, built=built, modelled=notes.get("modelled"))

@@ -172,8 +172,8 @@ def _parse_listing(
             labels[match.group(1)] = len(instructions)
         elif match := re.search(instruction, line):
             # Of a header's functions it is the call in the text that counts.
-            told = tuple(number for file, number in places if file.endswith(".cu"))
-            instructions.append(replace(_instruction(match.group(1), kinds), lines=told))
+            lines_of_text = tuple(number for file, number in places if file.endswith(".cu"))
+            instructions.append(replace(_instruction(match.group(1), kinds), lines=lines_of_text))
         ahead = bool(re.match(r"\s*//## File", line))
     # The assembler fills up the last line with NOPs behind a jump to itself.
     while instructions and instructions[-1].opcode == "NOP":

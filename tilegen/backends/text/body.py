@@ -59,7 +59,7 @@ class Body:
     def __init__(self, writer: Writer, launch: Launch) -> None:
         self._writer = writer
         self._launch = launch
-        self._told: set[str] = set()
+        self._origins: set[str] = set()
         self._whole = by_whole_blocks(launch) if writer.dialect is CUDA else frozenset()
         self._bit = "", ""  # of a loop whose hits take their places together: what it does now, and its name
         self._flags: dict[str, tuple[Condition, ...]] = {}  # the tests that have names
@@ -72,8 +72,8 @@ class Body:
 
     def fresh_notes(self, step: str) -> list[str]:
         """The parts of `step` that no line has named yet."""
-        fresh = [s for s in dict.fromkeys(step.split("; ")) if s and s not in self._told]
-        self._told |= set(fresh)
+        fresh = [s for s in dict.fromkeys(step.split("; ")) if s and s not in self._origins]
+        self._origins |= set(fresh)
         return fresh
 
     def note(self, step: str) -> str:

@@ -77,9 +77,9 @@ def profile_command(request: Request, machine: str, last: bool, keep: str | None
 
         found, steps = run_interruptibly(work)
     if request.json_file:
-        told = {"kernel": found.kernel, "sizes": found.sizes, "machine": found.machine.name}
+        origin = {"kernel": found.kernel, "sizes": found.sizes, "machine": found.machine.name}
         rows = [_to_json(step) for step in steps]
-        printing.write_json({**origin_of(scheduled), **told, "steps": rows}, request.json_file)
+        printing.write_json({**origin_of(scheduled), **origin, "steps": rows}, request.json_file)
     if request.json_file != "-":
         _show(printing.console(), found, steps)
     return 0
@@ -138,10 +138,10 @@ def _rows(step: ProfiledStep) -> Iterator[list[str | Text]]:
 
 
 def _cells(figure: Figure) -> list[str | Text]:
-    told = ["" if value is None else f"{value:.5g}" for value in (figure.expected, figure.measured)]
+    numbers = ["" if value is None else f"{value:.5g}" for value in (figure.expected, figure.measured)]
     difference = "" if figure.difference is None else f"{100 * figure.difference:+.0f} %"
     mark = Text(f"{difference} !" if figure.is_apart else f"{difference}  ", "yellow" if figure.is_apart else "")
-    return [figure.name, *told, mark]
+    return [figure.name, *numbers, mark]
 
 
 def _to_json(step: ProfiledStep) -> dict[str, Any]:

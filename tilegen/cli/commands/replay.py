@@ -208,17 +208,17 @@ def _show_records(found: Sequence[RunRecord], best: int | None) -> None:
     shown = list(found)
     if best:
         shown = sorted((each for each in found if each.milliseconds), key=lambda each: each.milliseconds or 0.0)[:best]
-    out, told = printing.console(), record_table(shown)
-    heads = [head for head in told.heads if head]  # the last one, of remarks, has none: these stand below
+    out, records = printing.console(), record_table(shown)
+    heads = [head for head in records.heads if head]  # the last one, of remarks, has none: these stand below
     several = len({size_words(each.sizes) for each in shown}) > 1
     places = [f" at {size_words(each.sizes)}" if several else "" for each in shown]
-    rows = zip(told.rows, places, strict=True)
+    rows = zip(records.rows, places, strict=True)
     remarks = [f"{row[0]}{place}: {row[-1]}" for row, place in rows if len(heads) < len(row) and row[-1]]
     first, sizes = found[0], size_words(found[0].sizes)
     device = f"  on {first.device.name}" if first.device else ""
     out.print(f"{first.kernel}  {sizes}{device}, {first.date}", style="bold")
-    out.print(printing.table(heads, [row[: len(heads)] for row in told.rows], ("name", "outcome", "proof")))
+    out.print(printing.table(heads, [row[: len(heads)] for row in records.rows], ("name", "outcome", "proof")))
     counts = Counter(each.outcome for each in found)
     out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    for line in (*remarks, *told.notes):
+    for line in (*remarks, *records.notes):
         out.print(line, soft_wrap=True)

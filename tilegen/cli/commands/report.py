@@ -70,7 +70,7 @@ def report_command(
     write(text, output, PAGE)
     if output != "-":
         print(f"{output}: {len(text.encode()) / 1e6:.2g} MB; opens in a browser: {Path(output).resolve().as_uri()}")
-    for told in (study.explanation for study in studies):
-        if error := told.steps[-1].error:
-            print(f"{told.schedule} cannot be launched: {error}", file=sys.stderr)
+    for explanation in (study.explanation for study in studies):
+        if error := explanation.steps[-1].error:
+            print(f"{explanation.schedule} cannot be launched: {error}", file=sys.stderr)
     return max(study.explanation.steps[-1].exit_code for study in studies)

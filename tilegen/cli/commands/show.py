@@ -110,8 +110,8 @@ def emit_command(
     file = (output or f"{scheduled.kernel.name}.cu") if lines else None
     text = scheduled.source(target, vector=not scalar, whole=whole, wide=bits, unproved=unproved, arch=arch, lines=file)
     if request.json_file:
-        told = _emit_json(scheduled, target, vector=not scalar, whole=whole, wide=bits)
-        printing.write_json({**told, "source": text}, request.json_file)
+        facts = _emit_json(scheduled, target, vector=not scalar, whole=whole, wide=bits)
+        printing.write_json({**facts, "source": text}, request.json_file)
     if output or not request.json_file:
         printing.write_code(text, output, target)
     return 0

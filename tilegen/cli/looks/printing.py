@@ -21,7 +21,7 @@ from rich.text import Text
 
 from tilegen.cli.looks.narrow import parts_of
 from tilegen.cli.looks.trust import trust_lines
-from tilegen.cli.shell.interrupt import crashes_are_told
+from tilegen.cli.shell.interrupt import crashes_are_reported
 from tilegen.cli.shell.output import CODE, JSON, write
 from tilegen.cli.shell.records import with_context
 from tilegen.cli.shell.streams import styled
@@ -77,13 +77,13 @@ def _parts(value: Any, console: Console) -> list[Any]:
 @contextmanager
 def progress() -> Iterator[Callable[[str, float, float], None]]:
     """A progress bar on standard error; where that is no terminal, a line every ten seconds. It tells of a crash."""
-    with crashes_are_told() as tell, _shown_progress() as show:
+    with crashes_are_reported() as report, _shown_progress() as show:
         last = ""
 
         def step(what: str, done: float, total: float) -> None:
             nonlocal last
             if what != last:
-                tell(what)
+                report(what)
             last = what
             show(what, done, total)
 

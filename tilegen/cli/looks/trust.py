@@ -24,12 +24,12 @@ def trust_lines(
 def _state(found: Conditions) -> str:
     if not found.readings:
         return f"clocks, power and temperature are not known: {found.unknown or 'there was no time for a reading'}"
-    told = [
+    parts = [
         _range(readings, unit)
         for readings, unit in ((found.clock_mhz, "MHz"), (found.power_w, "W"), (found.temperature_c, "C"))
         if readings
     ]
-    return f"during the timing: {', '.join(told)}; median and range of {found.readings} readings"
+    return f"during the timing: {', '.join(parts)}; median and range of {found.readings} readings"
 
 
 def _range(found: Readings, unit: str) -> str:

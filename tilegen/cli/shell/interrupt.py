@@ -66,7 +66,7 @@ _CRASH_NOTE = (
 
 
 @contextmanager
-def crashes_are_told() -> Iterator[Callable[[str], None]]:
+def crashes_are_reported() -> Iterator[Callable[[str], None]]:
     """Gives what takes the name of each part of the work: if the process dies in one, standard error has that name."""
     words = ["/bin/sh", "-c", _WATCHER, _CRASH_NOTE]
     try:
@@ -78,15 +78,15 @@ def crashes_are_told() -> Iterator[Callable[[str], None]]:
         pipe = watcher.stdin
         assert pipe
 
-        def tell(what: str) -> None:
+        def report(what: str) -> None:
             with suppress(OSError):
                 pipe.write(f"{visible(what)}\n".encode())
 
-        tell("the start")
+        report("the start")
         try:
-            yield tell
+            yield report
         finally:
-            tell("done")
+            report("done")
 
 
 @contextmanager

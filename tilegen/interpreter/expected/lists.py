@@ -99,18 +99,18 @@ def _gap(got: Array, hits: Hits, found: Mapping[tuple[int, ...], _Found]) -> Arr
     """
     result = np.zeros(got.shape)
     for row, every in found.items():
-        mine, wrong = _places(got, hits, row), _places(result, hits, row)
-        count = min(len(mine), len(every.values))
+        places, wrong = _places(got, hits, row), _places(result, hits, row)
+        count = min(len(places), len(every.values))
         if every.unsure:
             continue
         if not every.errors.any():
             left = Counter(map(_key, every.values))
             for n in range(count):
-                wrong[n] = 0.0 if left[_key(mine[n])] > 0 else np.inf
-                left[_key(mine[n])] -= 1
+                wrong[n] = 0.0 if left[_key(places[n])] > 0 else np.inf
+                left[_key(places[n])] -= 1
         elif len(every.values) == count and len(hits.items) == 1:
             order = np.argsort(every.values[:, 0])
-            off, allowed = np.abs(np.sort(mine[:count, 0]) - every.values[order, 0]), np.max(every.errors)
+            off, allowed = np.abs(np.sort(places[:count, 0]) - every.values[order, 0]), np.max(every.errors)
             wrong[:count, 0] = np.where(off <= allowed, 0.0, np.inf)
     return result
 

@@ -18,11 +18,11 @@ def find_difference(one: Kernel, other: Kernel) -> str | None:
 
 def _declared(one: Kernel, other: Kernel) -> Iterator[str]:
     """Differences in the names, types and shapes of what is declared."""
-    mine, theirs = _by_name(one), _by_name(other)
-    for name in dict.fromkeys((*mine, *theirs)):
-        if name not in mine or name not in theirs:
+    of_one, of_other = _by_name(one), _by_name(other)
+    for name in dict.fromkeys((*of_one, *of_other)):
+        if name not in of_one or name not in of_other:
             yield f"one of them has '{name}', the other has not"
-        elif (a := _text(mine[name])) != (b := _text(theirs[name])):
+        elif (a := _text(of_one[name])) != (b := _text(of_other[name])):
             yield f"'{name}' is {a} in one and {b} in the other"
     if one.parameters != other.parameters:
         yield f"one is called with {', '.join(one.parameters)}, the other with {', '.join(other.parameters)}"
@@ -49,9 +49,9 @@ def _computed(one: Kernel, other: Kernel) -> Iterator[str]:
     """Differences in the equations, which stand in the same order in both."""
     if [e.target for e in one.equations] != [e.target for e in other.equations]:
         yield "their equations stand in another order"
-    for mine, theirs in zip(one.equations, other.equations, strict=False):
-        if _without_names(mine) != _without_names(theirs):
-            yield f"the equations of '{mine.target}' are not the same"
+    for first, second in zip(one.equations, other.equations, strict=False):
+        if _without_names(first) != _without_names(second):
+            yield f"the equations of '{first.target}' are not the same"
 
 
 def _without_names(equation: Equation) -> Equation:

@@ -53,10 +53,10 @@ def find_names(one: Kernel, other: Kernel) -> Names | str:
     order = dict.fromkeys([*(t.name for t in one.tensors), *(each.name for each in one.scalars), *others])
     tensors = {name: others[name] for name in order if name in others}
     words: dict[str, dict[str, str]] = {"": {}}
-    for mine, theirs in zip(one.equations, other.equations, strict=True):
-        index = {r.name: r.index for r in (*theirs.loops, *theirs.reduced)}
-        words[mine.target] = {r.index: index[loops[r.name]] for r in (*mine.loops, *mine.reduced)}
-        words[""] = words[mine.target] | words[""]
+    for first, second in zip(one.equations, other.equations, strict=True):
+        index = {r.name: r.index for r in (*second.loops, *second.reduced)}
+        words[first.target] = {r.index: index[loops[r.name]] for r in (*first.loops, *first.reduced)}
+        words[""] = words[first.target] | words[""]
     for equation in one.equations:
         for load in loads(equation.value):
             words.setdefault(load.buffer, words[equation.target])
@@ -74,11 +74,11 @@ def _later(kernel: Kernel) -> Iterator[tuple[set[str], Equation]]:
 def _sizes(one: Kernel, other: Kernel, tensors: Mapping[str, str]) -> dict[str, str]:
     """What each size of `one` is in `other`, by the shapes of tensors: a size, or a number."""
     found: dict[str, str] = {}
-    for mine in one.tensors:
-        if theirs := next((t for t in other.tensors if t.name == tensors.get(mine.name)), None):
-            for d, e in zip(mine.order, theirs.order, strict=True):
-                if str(mine.shape[d]) in one.sizes:
-                    found.setdefault(str(mine.shape[d]), str(theirs.shape[e]))
+    for first in one.tensors:
+        if second := next((t for t in other.tensors if t.name == tensors.get(first.name)), None):
+            for d, e in zip(first.order, second.order, strict=True):
+                if str(first.shape[d]) in one.sizes:
+                    found.setdefault(str(first.shape[d]), str(second.shape[e]))
     return {size: found[size] for size in one.sizes if size in found}
 
 
@@ -87,11 +87,11 @@ def _difference(one: Kernel, other: Kernel, alike: int) -> str:
     counts = [counted(kernel.equations, "equation") for kernel in (one, other)]
     if alike >= min(len(one.equations), len(other.equations)):
         return f"{one.name} has {counts[0]}, {other.name} has {counts[1]}"
-    mine, theirs = one.equations[alike], other.equations[alike]
-    shown = [f"'{e.target}' of {kernel.name}" for e, kernel in ((mine, one), (theirs, other))]
-    if mine.reduce != theirs.reduce:
-        return f"{shown[0]} is {_what(mine)}, {shown[1]} is {_what(theirs)}"
-    loops = [f"{len(e.loops)} + {len(e.reduced)}" for e in (mine, theirs)]
+    first, second = one.equations[alike], other.equations[alike]
+    shown = [f"'{e.target}' of {kernel.name}" for e, kernel in ((first, one), (second, other))]
+    if first.reduce != second.reduce:
+        return f"{shown[0]} is {_what(first)}, {shown[1]} is {_what(second)}"
+    loops = [f"{len(e.loops)} + {len(e.reduced)}" for e in (first, second)]
     if loops[0] != loops[1]:
         return f"{shown[0]} has {loops[0]} loops, of its elements and of their terms, {shown[1]} has {loops[1]}"
     return f"{shown[1]} is not {shown[0]} under other names"

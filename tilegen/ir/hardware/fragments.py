@@ -119,9 +119,9 @@ class _Deal:
     def _is_shared(self, node: Loop, extents: Mapping[str, int]) -> bool:
         """True if threads share a copy in the loop, which tells no lanes apart: they all come by."""
         known = {**extents, **constant_extents(node)}
-        told = (lane_bits(self.held[a.buffer], a.index, known).get(node.name, ()) for a in self._held_in(node))
+        layouts = (lane_bits(self.held[a.buffer], a.index, known).get(node.name, ()) for a in self._held_in(node))
         copied = any(each.kind in ("cooperative", "bulk") for each in loops(node))
-        return copied and all(bit is None for bits in told for bit in bits)
+        return copied and all(bit is None for bits in layouts for bit in bits)
 
     def _held_in(self, value: Any) -> list[Access | Load]:
         return [access for access in accesses(value) if access.buffer in self.held]
@@ -160,35 +160,35 @@ class _Deal:
         for path, stmt in leaves((loop,)):
             if any(each.performed for each in path):
                 raise NotDealt(f"'{stmt.target.buffer}' is computed by an instruction inside '{loop.name}'")
-            mine: dict[str, LaneBits] = {}
+            in_stmt: dict[str, LaneBits] = {}
             for access in self._held_in(stmt):
                 found = lane_bits(self.held[access.buffer], access.index, extents)
-                for name, told in found.items():
-                    if mine.setdefault(name, told) != told:
+                for name, layout in found.items():
+                    if in_stmt.setdefault(name, layout) != layout:
                         raise _lanes_differ(access.buffer, name)
-                    if bits.setdefault(name, told) != told:
+                    if bits.setdefault(name, layout) != layout:
                         raise _lanes_differ(access.buffer, name)
-            _check_targets(stmt, mine)
+            _check_targets(stmt, in_stmt)
             _check_registers(self.registers, stmt, path)
-            if mine and prod(2 ** sum(b is not None for b in told) for told in mine.values()) != lanes:
+            if in_stmt and prod(2 ** sum(b is not None for b in layout) for layout in in_stmt.values()) != lanes:
                 raise NotDealt(f"the loops around '{stmt.target.buffer}' do not tell which lane has the element")
         values: dict[str, Affine] = {}
         parts: dict[str, list[Loop]] = {}
-        for name, told in bits.items():
-            values[name], parts[name] = self._split(name, lanes, told, extents[name])
+        for name, layout in bits.items():
+            values[name], parts[name] = self._split(name, lanes, layout, extents[name])
         known = {**extents, self.lane: lanes} | {p.name: p.extent.const for each in parts.values() for p in each}
         return self._nest((loop,), parts, known, values)
 
-    def _split(self, name: str, lanes: int, told: LaneBits, extent: int) -> tuple[Affine, list[Loop]]:
+    def _split(self, name: str, lanes: int, layout: LaneBits, extent: int) -> tuple[Affine, list[Loop]]:
         """The value of a loop for a lane, and the loops of every lane that are left of it, outermost first."""
         rest: dict[int, Affine] = {}
         left: list[Loop] = []
-        for low, high in runs_of_bits(told):
-            if told[low] is None:
-                part = name if high - low == len(told) else self._part(name, low, high)
+        for low, high in runs_of_bits(layout):
+            if layout[low] is None:
+                part = name if high - low == len(layout) else self._part(name, low, high)
                 rest[low] = var(part)
-                left.insert(0, Loop(part, const(count_of(told, low, high, extent)), ()))
-        return value_by_lane(told, var(self.lane), lanes, rest), left
+                left.insert(0, Loop(part, const(count_of(layout, low, high, extent)), ()))
+        return value_by_lane(layout, var(self.lane), lanes, rest), left
 
     def _part(self, name: str, low: int, high: int) -> str:
         """The name of the loop over some bits of another one."""
@@ -236,13 +236,13 @@ class _Deal:
         return stmt
 
 
-def _check_targets(stmt: Stmt, told: Mapping[str, LaneBits]) -> None:
+def _check_targets(stmt: Stmt, layouts: Mapping[str, LaneBits]) -> None:
     """What some lanes reduce to one element, and others to another, no lane can reduce alone."""
-    lanes = [name for name, bits in told.items() if any(bit is not None for bit in bits)]
+    lanes = [name for name, bits in layouts.items() if any(bit is not None for bit in bits)]
     for access in (stmt.target, stmt.best) if stmt.reduce else ():
         over = [name for name in lanes if access and all(name not in i.names() for i in access.index)]
         if access and over and len(over) < len(lanes):
-            digit = over[0] if None not in told[over[0]] else "that digit"
+            digit = over[0] if None not in layouts[over[0]] else "that digit"
             way = f"rfactor({stmt.name}, {digit}) gives each lane a result of its own"
             raise NotDealt(
                 f"'{access.buffer}' is reduced along '{over[0]}', and several lanes have its terms",

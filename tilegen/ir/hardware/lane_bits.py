@@ -119,24 +119,24 @@ def lane_bits(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[str, i
             if not digits or not isinstance(name, str) or name in found:
                 raise _no_digits(buffer, index[dim])
             low, (count, odd) = weight.bit_length() - 1, _bits_and_odd_part(extent)
-            mine = range(low, low + count + (odd > 1))
-            if used.intersection(mine) or mine.stop > len(bits) or (odd > 1 and extent * weight != side[dim]):
+            run = range(low, low + count + (odd > 1))
+            if used.intersection(run) or run.stop > len(bits) or (odd > 1 and extent * weight != side[dim]):
                 raise _no_digits(buffer, index[dim])
-            used.update(mine)
-            found[name] = tuple(bits[p].place if bits[p].of_lane else None for p in mine)
+            used.update(run)
+            found[name] = tuple(bits[p].place if bits[p].of_lane else None for p in run)
         if index[dim].const or used != set(range(len(bits))):
             raise _no_digits(buffer, index[dim])
     return found
 
 
-def fragment_of_lanes(operand: Tensor, told: Sequence[LaneBits], lanes: int) -> Fragment:
+def fragment_of_lanes(operand: Tensor, layouts: Sequence[LaneBits], lanes: int) -> Fragment:
     """The layout of an operand the bits of whose indices are these bits of the lane's number, or the register's.
 
     Those of the register are in the order of the indices, the last index lowest.
     """
-    indices = tuple(f"{operand.name}.{dim}" for dim in range(len(told)))
+    indices = tuple(f"{operand.name}.{dim}" for dim in range(len(layouts)))
     lane, register, weight = const(0), const(0), 1
-    for name, bits, extent in reversed([*zip(indices, told, operand.shape, strict=True)]):
+    for name, bits, extent in reversed([*zip(indices, layouts, operand.shape, strict=True)]):
         for low, high in runs_of_bits(bits):
             digit = var(name) // 2**low
             if high < len(bits):

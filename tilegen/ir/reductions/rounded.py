@@ -33,13 +33,13 @@ def round_up_range(kernel: Kernel, made: RoundedUp) -> Kernel:
 def with_zeros(value: T, loops: Set[str]) -> T:
     """`value` with zeros for what reads at an index of one of `loops` find outside of their tensor."""
 
-    def mine(index: Affine) -> bool:
+    def depends(index: Affine) -> bool:
         return not index.names().isdisjoint(loops)
 
     def zeros(v: object) -> object:
-        if isinstance(v, Gather) and any(mine(i) for i in walk(v.index) if isinstance(i, Affine)):
+        if isinstance(v, Gather) and any(depends(i) for i in walk(v.index) if isinstance(i, Affine)):
             return replace(v, fallback=v.fallback or Const(0, v.dtype), tested=tuple(range(len(v.index))))
-        if not isinstance(v, Load) or v.fallback or not any(map(mine, v.index)):
+        if not isinstance(v, Load) or v.fallback or not any(map(depends, v.index)):
             return v
         return replace(v, fallback=Const(0, v.dtype))
 

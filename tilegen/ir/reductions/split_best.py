@@ -63,8 +63,8 @@ def ranking_of(whole: Equation) -> Ranking | None:
     names = [i.names() for i in source.index]
     alone = sum(along.name in n for n in names) == 1 and var(along.name) in source.index
     j = Index(var(along.name), "i32")
-    told = whole.value == behind(source, j, last, place) and (whole.arg, whole.first) == (j, Const(0, "i32"))
-    if not (plain and alone and told) or source.fallback or any(rank.name in n for n in names):
+    masked = whole.value == behind(source, j, last, place) and (whole.arg, whole.first) == (j, Const(0, "i32"))
+    if not (plain and alone and masked) or source.fallback or any(rank.name in n for n in names):
         return None
     return Ranking(whole, source, last, place)
 

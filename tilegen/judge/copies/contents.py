@@ -340,8 +340,8 @@ def _find_unrepaired(storage: Storage, question: Rows, reader: Touch, right: _Wr
         ahead = list(rows_before(writer.placed, names, reader.placed, {}, len(right.shared)))
         pieces += [question + there + first + last for first in after for last in ahead]
     loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
-    told = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
-    point = find_uncovered(question, pieces, list(told))
+    named = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
+    point = find_uncovered(question, pieces, list(named))
     return None if point is None else question + _point_rows(point)
 
 

@@ -129,8 +129,8 @@ def _check_first(program: Projection, placed: Placed, outside: int, reduced: int
         rows = (*program.original.context, *leaf.domain, *rename(leaf.domain, names))
         rows += ((False, ((f"{loop}'", 1), (loop, -1)), -1),)
         for place in range(len(leaf.point) - reduced, len(leaf.point)):
-            mine = leaf.point[len(leaf.point) - reduced : place]
-            alike = equal_rows(mine, [f.rename(names) for f in mine])
+            earlier = leaf.point[len(leaf.point) - reduced : place]
+            alike = equal_rows(earlier, [f.rename(names) for f in earlier])
             higher = leaf.point[place].minus(leaf.point[place].rename(names), 1).nonnegative()
             if words := counterexample(program.original, (*rows, *alike, *higher), leaf.names, shared):
                 raise Refused(

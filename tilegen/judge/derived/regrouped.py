@@ -125,12 +125,12 @@ class _WrittenOut:
             yield from self._of_value(equation, equation.value, equation.arg, self._enter(equation, place))
             return
         runs = self._source(equation, equation.running)
-        told = (equation.value, equation.loops) == (
+        is_sum = (equation.value, equation.loops) == (
             Load(runs.target, runs.index, self._dtype(runs.target)),
             (*runs.loops, *runs.reduced[:1]),
         )
         between = self.kernel.equations[self.kernel.equations.index(runs) + 1 : self.kernel.equations.index(equation)]
-        if not told or any(load.buffer == equation.target for e in between for load in loads(e)):
+        if not is_sum or any(load.buffer == equation.target for e in between for load in loads(e)):
             raise Refused(f"'{equation.target}' does not read '{runs.target}' in the loop that reduces it")
         self._check_there(runs, place)
         inner, outermost = self._enter(runs, place), runs.reduced[0].name

@@ -33,10 +33,10 @@ class _Read:
     above: bool
     rows: tuple[Row, ...]
 
-    def apart(self, mine: str, its: str, distance: int | None) -> _Read:
+    def apart(self, reader: str, writer: str, distance: int | None) -> _Read:
         """Where the writer is so far behind in a loop of both, or farther; in the same iteration if that is None."""
         one, other = (1, -1) if distance is None or distance > 0 else (-1, 1)
-        row: Row = (distance is None, ((f"{its}'", one), (mine, other)), -abs(distance or 0))
+        row: Row = (distance is None, ((f"{writer}'", one), (reader, other)), -abs(distance or 0))
         return replace(self, rows=(*self.rows, row))
 
     @property
@@ -149,8 +149,8 @@ def _is_shared(r: Range, group: tuple[Equation, ...]) -> bool:
 
 
 def _loops_of(read: _Read, word: str) -> tuple[str, str]:
-    mine, its = (next(r.name for r in e.loops if r.index == word) for e in (read.reader, read.writer))
-    return mine, its
+    of_reader, of_writer = (next(r.name for r in e.loops if r.index == word) for e in (read.reader, read.writer))
+    return of_reader, of_writer
 
 
 def _carries(reads: Sequence[_Read], word: str, up: bool) -> bool:

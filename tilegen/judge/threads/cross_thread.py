@@ -136,11 +136,11 @@ def rows_of_adjacent(one: Placed, two: Placed, carried_by: str | None) -> Iterat
 def meetings(program: Projection, leaves: Sequence[Placed]) -> Iterator[tuple[Placed, Placed, list[tuple[Use, Use]]]]:
     """Two of the leaves, and their accesses to one buffer that threads can meet in, one of them writing."""
     used = [(placed, uses) for placed in leaves if (uses := _memory_uses(program, placed.leaf))]
-    for one, mine in used:
+    for one, uses in used:
         for two, others in used:
             pairs = [
                 (a, b)
-                for a in mine
+                for a in uses
                 for b in others
                 if memory_of(a.buffer) == memory_of(b.buffer)
                 and (a.writes or b.writes)
@@ -253,15 +253,15 @@ class Crossing:
         Most are told apart by what their places have in common: then there is none, and no rows are made.
         """
         found: list[tuple[Row, ...]] = []
-        for mine, other in self._who.values():
-            if mine.name and mine.name == other.name and mine.name in self._equal_loops:
+        for one, other in self._who.values():
+            if one.name and one.name == other.name and one.name in self._equal_loops:
                 continue
             second = other.name if other.name in self._common_loops else f"{other.name}'"
             for sign in (1, -1):
-                terms: tuple[tuple[str, int], ...] = ((mine.name, sign),) if mine.name else ()
+                terms: tuple[tuple[str, int], ...] = ((one.name, sign),) if one.name else ()
                 terms += ((second, -sign),) if other.name else ()
                 if terms:
-                    found.append((*mine.rows, *rename(other.rows, {other.name: second}), (False, terms, -1)))
+                    found.append((*one.rows, *rename(other.rows, {other.name: second}), (False, terms, -1)))
         return tuple(found)
 
     @cached_property

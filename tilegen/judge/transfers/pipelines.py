@@ -69,10 +69,10 @@ def _is_filled_by_copies(tree: Tree, buffer: str) -> bool:
 
 def _check_loop(tree: Tree, loop: Loop) -> None:
     """Moving the copies of an iteration before earlier iterations changes nothing that they read."""
-    mine = staged_buffers(tree, loop)
-    ahead = [s for node in loop.body[: leading_copies(loop, mine)] for s in stmts(node)]
+    staged = staged_buffers(tree, loop)
+    ahead = [s for node in loop.body[: leading_copies(loop, staged)] for s in stmts(node)]
     written = {name for s in stmts(loop.body) if s not in ahead for name, _ in writes(s)}
-    for name in sorted(mine & written):
+    for name in sorted(staged & written):
         raise NoForm(
             f"'{name}' is not filled at the start of '{loop.name}' alone, and cannot run ahead",
             way="pipeline copies that stand at the start of the loop: caches of what the loop only reads",
@@ -147,19 +147,19 @@ def nest_of(outer: Loop, name: str) -> Loop | None:
 def staged_buffers(tree: Tree, loop: Loop) -> frozenset[str]:
     """The buffers that run ahead in a pipelined loop: those that live in it, in whichever of its nests, and are copied
     from outside it."""
-    mine = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
-    return mine - {
+    own = frozenset(b.name for b in tree.buffers if b.space != "global" and b.scope == loop.name)
+    return own - {
         s.target.buffer
         for s in stmts(tree.body)
-        if not (s.is_copy and isinstance(s.value, Load) and s.value.buffer not in mine)
+        if not (s.is_copy and isinstance(s.value, Load) and s.value.buffer not in own)
     }
 
 
-def leading_copies(loop: Loop, mine: frozenset[str]) -> int:
-    """How many children at the start of the body do nothing but copy into the buffers `mine`."""
+def leading_copies(loop: Loop, staged: frozenset[str]) -> int:
+    """How many children at the start of the body do nothing but copy into the buffers `staged`."""
     count = 0
     for node in loop.body:
-        if not all(s.is_copy and isinstance(s.value, Load) and s.target.buffer in mine for s in stmts(node)):
+        if not all(s.is_copy and isinstance(s.value, Load) and s.target.buffer in staged for s in stmts(node)):
             break
         count += 1
     return count

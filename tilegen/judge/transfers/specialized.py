@@ -31,13 +31,13 @@ from tilegen.poly.verdict import NoForm
 def check_specialized(program: Projection) -> None:
     """Refused where a specialized loop cannot be divided."""
     for launch in program.tree.body:
-        mine = [loop for loop in loops(launch) if loop.specialized]
-        if len(mine) > 1:
+        found = [loop for loop in loops(launch) if loop.specialized]
+        if len(found) > 1:
             raise NoForm(
-                f"'{mine[0].name}' and '{mine[1].name}' are specialized in one launch",
+                f"'{found[0].name}' and '{found[1].name}' are specialized in one launch",
                 way="a block has one producer, which serves one loop",
             )
-        for loop in mine:
+        for loop in found:
             _check_loop(program, launch, loop)
 
 
@@ -92,7 +92,7 @@ def _check_threads(launch: Node, loop: Loop) -> None:
 
 def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:
     """Refused where a producer does not make all bulk copies, for the iteration that it is in."""
-    mine = staged_buffers(program.tree, loop)
+    staged = staged_buffers(program.tree, loop)
     for path, box in boxes_in(launch, program.buffers):
         if not box.stores and path[-1].name != loop.name:
             raise NoForm(
@@ -106,7 +106,7 @@ def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:
             )
     for inner in loops(loop.body):
         copied = inner.body[: leading_copies(inner, staged_buffers(program.tree, inner))] if inner.across else ()
-        if inner.across == loop.name and (read := {load.buffer for load in loads(copied)} & mine):
+        if inner.across == loop.name and (read := {load.buffer for load in loads(copied)} & staged):
             raise NoForm(
                 f"'{min(read)}' is read an iteration of '{loop.name}' ahead, which is specialized",
                 way=f"let no register run ahead across '{loop.name}'",

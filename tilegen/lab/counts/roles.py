@@ -87,9 +87,9 @@ def blocks_along(launch: Launch, tests: tuple[Condition, ...]) -> tuple[Affine, 
     """How many blocks pass the tests, a factor for each loop over blocks; tests of one such loop count."""
     factors = [factor for blocks in launch.grid for factor in blocks.factors]
     for name, place in block_places(launch).items():
-        mine = [c.value for c in tests if name in c.value.names() and not c.equal]
-        first = next((var(name) - value for value in mine if value.coefficient(name) == 1), const(0))
-        end = next((value + var(name) + 1 for value in mine if value.coefficient(name) == -1), None)
-        if mine:
+        of_loop = [c.value for c in tests if name in c.value.names() and not c.equal]
+        first = next((var(name) - value for value in of_loop if value.coefficient(name) == 1), const(0))
+        end = next((value + var(name) + 1 for value in of_loop if value.coefficient(name) == -1), None)
+        if of_loop:
             factors[place] = (factors[place] if end is None else end) - first
     return tuple(factors)

@@ -131,9 +131,9 @@ def _runs(
     for number, (name, program) in enumerate(programs.items()):
         progress(f"warm up {name}", number, len(programs))
         try:
-            mine = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
-            check_agreement(agreement, mine, tolerance_of(program.tree))
-            runs[name] = mine
+            made = Runs(engine, [program.bind(sizes, arrays) for arrays in sets])
+            check_agreement(agreement, made, tolerance_of(program.tree))
+            runs[name] = made
         except TilegenError as error:
             failed[name] = error
     return runs, failed

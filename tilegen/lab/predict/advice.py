@@ -196,8 +196,8 @@ def _coarsen(derivation: Derivation, launches: Sequence[LaunchReport]) -> Iterat
                 loop = call.arguments[0] if call.word == "bind" else None
                 if not isinstance(loop, Word) or loop.text not in names:
                     return (call,)
-                mine, many = loop.text, f"{loop.text}_w"
-                made = (f"tile({mine}, parts={factor}) -> {many}, {mine}", f"order(..., {many})", f"unroll({many})")
+                whole, many = loop.text, f"{loop.text}_w"
+                made = (f"tile({whole}, parts={factor}) -> {many}, {whole}", f"order(..., {many})", f"unroll({many})")
                 return (*_calls(made), call)
 
             steps = [f"coarsen({name}, {factor}) -> {name}, {name}_w" for name in names]

@@ -203,7 +203,7 @@ def record_of(value: Any, place: str) -> RunRecord:
     if schema != SCHEMA:
         newer = isinstance(schema, str) and schema.startswith("tilegen.record/")
         notes = (f"tilegen {value.get('tilegen')} wrote it",) if newer else _HINT
-        raise UsageError(f"{place} is no record: {_told_schema(value, schema)}", notes=notes)
+        raise UsageError(f"{place} is no record: {_schema_text(value, schema)}", notes=notes)
     if message := find_complaint("record", value):
         raise UsageError(f"{place} is no record: {message}", notes=_FIELDS)
     known = {f.name: value[f.name] for f in fields(RunRecord) if f.name in value}
@@ -265,7 +265,7 @@ def _value_of(line: str, place: str) -> Any:
         raise UsageError(f"{place} is no record: {error}") from None
 
 
-def _told_schema(value: Any, schema: Any) -> str:
+def _schema_text(value: Any, schema: Any) -> str:
     if not isinstance(value, dict):
         return "it is no JSON object"
     if schema is None:

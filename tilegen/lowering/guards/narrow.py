@@ -106,10 +106,10 @@ class _Narrow:
         if any(division.arg.names() <= set(self.tree.kernel.sizes) for division in bound.divisions()):
             return False  # it would look like the number of tiles of a size, which whole tiles have without a rest
         extents = {loop.name: loop.extent for loop in around}
-        told = [Condition(left_out - 2)]
+        known = [Condition(left_out - 2)]
         for name in sorted(bound.names() & extents.keys()):
-            told += [Condition(var(name) - 1), Condition(extents[name] - 2 - var(name))]
-        return self.facts.is_possible(told, extents)
+            known += [Condition(var(name) - 1), Condition(extents[name] - 2 - var(name))]
+        return self.facts.is_possible(known, extents)
 
     def _needed(self, loop: Loop) -> dict[Affine, int]:
         """What is not negative wherever a statement of the loop runs: sums of names that are fixed in an iteration, and
@@ -119,8 +119,8 @@ class _Narrow:
         for stmt in stmts(loop.body):
             if self._is_of_one_iteration(stmt, loop):
                 continue
-            mine = dict(sorted(_easiest(stmt, loop.name, inner), key=lambda each: -each[1]))
-            found = mine if found is None else {k: max(c, mine[k]) for k, c in found.items() if k in mine}
+            counts = dict(sorted(_easiest(stmt, loop.name, inner), key=lambda each: -each[1]))
+            found = counts if found is None else {k: max(c, counts[k]) for k, c in found.items() if k in counts}
         return found or {}
 
     def _is_of_one_iteration(self, stmt: Stmt, loop: Loop) -> bool:

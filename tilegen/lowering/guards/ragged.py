@@ -118,25 +118,25 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     changing = names | (around.threads.keys() if meet else frozenset())
 
     def end(upper: bool) -> Bound | None:
-        mine = [
+        bounds = [
             {(b.value, b.by, b.more - b.more.const): b for b in bounds_of(v.value, upper, loop.name, constant)}
             for v in updates
         ]
-        for key in mine[0] if mine else ():
+        for key in bounds[0] if bounds else ():
             read = {load.buffer for load in loads(key[0])} | {gather.buffer for gather in gathers(key[0])}
-            if all(key in each for each in mine) and not speaks_of(key, changing) and read.isdisjoint(written):
-                return (max if upper else min)((each[key] for each in mine), key=lambda b: b.more.const)
+            if all(key in each for each in bounds) and not speaks_of(key, changing) and read.isdisjoint(written):
+                return (max if upper else min)((each[key] for each in bounds), key=lambda b: b.more.const)
         return None
 
     def found(upper: bool) -> Found | None:
         rising = {name for name, _ in around.kernel.rising} - written
-        mine = [
+        ends = [
             {(f.element, f.place - f.place.const): f for f in founds_of(v.value, upper, loop.name, constant, rising)}
             for v in updates
         ]
-        for key in mine[0] if mine else ():
-            if all(key in each for each in mine) and not speaks_of(key[1], changing):
-                return (min if upper else max)((each[key] for each in mine), key=lambda f: f.place.const)
+        for key in ends[0] if ends else ():
+            if all(key in each for each in ends) and not speaks_of(key[1], changing):
+                return (min if upper else max)((each[key] for each in ends), key=lambda f: f.place.const)
         return None
 
     high, low = found(True), found(False)

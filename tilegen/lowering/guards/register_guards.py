@@ -88,12 +88,12 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     for leaf in found:
         path, stmt = leaf.path, leaf.stmt
         buffer = registers.get(stmt.target.buffer)
-        mine = inner if any(loop.performed for loop in path) else registers
-        if buffer is None or stmt.is_copy or stmt.best or stmt.hits or not leaf.places.keys() <= mine.keys():
+        axes = inner if any(loop.performed for loop in path) else registers
+        if buffer is None or stmt.is_copy or stmt.best or stmt.hits or not leaf.places.keys() <= axes.keys():
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if any(gathers(stmt)) or not _elements_exist(leaf, mine):
+        if any(gathers(stmt)) or not _elements_exist(leaf, axes):
             continue  # its tests also keep it inside the tensors that it gathers from, and the registers that there are
         own = _fixed_loops(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
@@ -140,10 +140,10 @@ def _is_used_beside(condition: Condition, copy: _Leaf, target: Buffer, users: li
     """
     names = [loop.name for loop in copy.path]
     alike = names[: names.index(target.scope) + 1] if target.scope in names else []
-    mine = {loop.name: loop.extent for loop in copy.path}
+    of_copy = {loop.name: loop.extent for loop in copy.path}
     for user in users:
         primed = {loop.name: var(f"{loop.name}'") for loop in user.path if loop.name not in alike}
-        extents = mine | {f"{loop.name}'": loop.extent for loop in user.path if loop.name in primed}
+        extents = of_copy | {f"{loop.name}'": loop.extent for loop in user.path if loop.name in primed}
         tests = [Condition(c.value.substitute(primed), c.equal) for c in user.stmt.guard]
         for index in user.places[target.name]:
             places = zip(copy.stmt.target.index, index, strict=True)
@@ -180,8 +180,8 @@ def _of_thread(condition: Condition, path: tuple[Loop, ...]) -> bool:
 
 def _of_lanes(path: tuple[Loop, ...], stmt: Stmt) -> bool:
     """True if threads along x combine their terms in `stmt`."""
-    told = {name for i in stmt.target.index for name in i.names()}
-    return any(loop.kind == "thread.x" and loop.name not in told for loop in path)
+    used = {name for i in stmt.target.index for name in i.names()}
+    return any(loop.kind == "thread.x" and loop.name not in used for loop in path)
 
 
 def _fixed_loops(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> frozenset[str]:
@@ -189,11 +189,11 @@ def _fixed_loops(path: tuple[Loop, ...], target: Access, buffer: Buffer) -> froz
     names = [loop.name for loop in path]
     outside = names[: names.index(buffer.scope) + 1] if buffer.scope in names else []
     extents = {loop.name: loop.extent.const for loop in path if loop.extent.is_const}
-    told = [name for i in target.index for name in _told_by(i, extents)]
-    return frozenset((*outside, *told, *(loop.name for loop in path if loop.kind in THREAD_KINDS)))
+    given = [name for i in target.index for name in _determined_by(i, extents)]
+    return frozenset((*outside, *given, *(loop.name for loop in path if loop.kind in THREAD_KINDS)))
 
 
-def _told_by(place: Affine, extents: Mapping[str, int]) -> list[str]:
+def _determined_by(place: Affine, extents: Mapping[str, int]) -> list[str]:
     """The loops whose values a place tells: one, or several as the digits of a number."""
     if len(place.terms) == 1:
         return [atom for atom, _ in place.terms if isinstance(atom, str)]
@@ -225,8 +225,8 @@ def _holds_for_users(
         return True
     # Loops of both that fix the element are in the same iteration; the others are two variables.
     alike = update.names & user.names & own - update.place_names
-    mine = _by_place(condition, target, (condition.value.names() & update.names) - alike)
-    if mine is not None and mine in user.tests_at(index, alike):
+    by_place = _by_place(condition, target, (condition.value.names() & update.names) - alike)
+    if by_place is not None and by_place in user.tests_at(index, alike):
         return True
     apart = {loop.name: f"{loop.name}'" for loop in user.path if loop.name not in alike}
     primed = {old: var(new) for old, new in apart.items()}

@@ -55,8 +55,8 @@ def drop_dead(body: tuple[Node, ...], facts: Facts, extents: Mapping[str, Affine
         if isinstance(value, Stmt) and value.guard:
             # No loop but those that the guard speaks of can keep it from holding.
             names = {name for c in value.guard for name in c.value.names()}
-            told = {name: extent for name, extent in extents.items() if name in names}
-            return value if facts.is_possible(value.guard, told) else ()
+            known = {name: extent for name, extent in extents.items() if name in names}
+            return value if facts.is_possible(value.guard, known) else ()
         return value
 
     return rewrite_nodes(body, possible)

@@ -58,7 +58,7 @@ class For:
     ends: Bounds | None = None
 
     @property
-    def told_by(self) -> frozenset[str]:
+    def decided_by(self) -> frozenset[str]:
         """The loops and sizes that tell which iterations run."""
         return self.extent.names() | (self.ends.names if self.ends else frozenset())
 

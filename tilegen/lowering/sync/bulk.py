@@ -76,14 +76,14 @@ def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, t
     found.filled = frozenset(name for run in runs for name in run.buffers)
     found.cluster = _cluster_of(runs)
     for names in dict.fromkeys(run.buffers for run in runs):
-        mine = [run for run in runs if run.buffers == names]
+        of_buffer = [run for run in runs if run.buffers == names]
         pipe = next((p for p in pipes if p.buffers & {*names}), None)
         stages = buffers[names[0]].shape[0].const if pipe else 1
         name = found.add_barriers("filled", names, stages, 1, taken)
-        _add_starts(found, name, mine, pipe, buffers, block)
-        waits = _pipelined_waits(node, mine, pipe) if pipe else _plain_waits(node, mine)
+        _add_starts(found, name, of_buffer, pipe, buffers, block)
+        waits = _pipelined_waits(node, of_buffer, pipe) if pipe else _plain_waits(node, of_buffer)
         for gap, tile, test in waits:
-            phase = _phase(mine[0], tile, pipe, stages)
+            phase = _phase(of_buffer[0], tile, pipe, stages)
             wait = Await(FILLED, Access(name, (tile % stages if pipe else const(0),)), phase, names)
             found.waits.setdefault(gap, []).append(If(test, (wait,)) if test else wait)
     ring = next((run for run in runs if run.around[-1].specialized), None)

@@ -101,8 +101,8 @@ class Bulk:
 
     def memory(self, buffers: tuple[Buffer, ...]) -> dict[str, Buffer]:
         """`buffers` and the barriers by name; what boxes are copied to or from begins where they can."""
-        mine = self.filled | self.stored
-        room = (replace(b, align=max(b.align, SWIZZLED_PLACE)) if b.name in mine else b for b in buffers)
+        in_bulk = self.filled | self.stored
+        room = (replace(b, align=max(b.align, SWIZZLED_PLACE)) if b.name in in_bulk else b for b in buffers)
         return {b.name: b for b in (*room, *self.barriers.values())}
 
     def add_needs(self, needs: Needs) -> Needs:

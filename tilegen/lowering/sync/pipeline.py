@@ -54,9 +54,9 @@ def write_out_pipelines(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
 
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
-    mine = staged_buffers(tree, loop)
-    tree = _own(tree, loop, mine) if loop.across else tree
-    shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in mine)
+    staged = staged_buffers(tree, loop)
+    tree = _own(tree, loop, staged) if loop.across else tree
+    shared = frozenset(b.name for b in tree.buffers if b.space == "shared" and b.name in staged)
     outermost = loop.across or loop.name
 
     def change(value: object) -> object:
@@ -65,19 +65,20 @@ def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:
         if loop.across and not has_inside(value, loop.name):
             return value
         if loop.specialized:
-            return replace(value, body=_body_at_slot(value.body, mine, var(value.name) % value.stages, {}))
+            return replace(value, body=_body_at_slot(value.body, staged, var(value.name) % value.stages, {}))
         sizes = tree.kernel.sizes
-        return _run_across(value, loop.name, mine, sizes) if loop.across else _fill_stages(value, mine, sizes)
+        return _run_across(value, loop.name, staged, sizes) if loop.across else _fill_stages(value, staged, sizes)
 
     buffers = tuple(
-        _add_stages(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in mine else b for b in tree.buffers
+        _add_stages(b, loop.stages, loop_around(tree, outermost, b.name)) if b.name in staged else b
+        for b in tree.buffers
     )
     return replace(tree, buffers=buffers, body=rewrite_nodes(tree.body, change)), Pipe(
         loop.name, shared, loop.stages - 2
     )
 
 
-def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
+def _own(tree: Tree, loop: Loop, staged: frozenset[str]) -> Tree:
     """Registers that will live outside of thread loops get dimensions over these: each thread has its own."""
     outer = next(each for each in loops(tree.body) if each.name == loop.across and has_inside(each, loop.name))
     around = [each for each in loops(outer.body) if has_inside(each, loop.name)]
@@ -85,31 +86,31 @@ def _own(tree: Tree, loop: Loop, mine: frozenset[str]) -> Tree:
     places, count = tuple(var(each.name) for each in threads), len(threads)
 
     def change(access: Access | Load) -> Access | Load:
-        return replace(access, index=(*places, *access.index)) if access.buffer in mine else access
+        return replace(access, index=(*places, *access.index)) if access.buffer in staged else access
 
     def widen(buffer: Buffer) -> Buffer:
         order = (*range(count), *(dim + count for dim in buffer.order))
         return replace(buffer, shape=(*(each.extent for each in threads), *buffer.shape), order=order)
 
-    buffers = tuple(widen(b) if b.name in mine else b for b in tree.buffers)
+    buffers = tuple(widen(b) if b.name in staged else b for b in tree.buffers)
     return replace(tree, buffers=buffers, body=rewrite_accesses(tree.body, change))
 
 
-def _fill_stages(loop: Loop, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
+def _fill_stages(loop: Loop, staged: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
     """The loop that fills the first stages, and the loop itself with its copies ahead."""
-    copies, rest = _split_copies(loop, mine)
+    copies, rest = _split_copies(loop, staged)
     fill = f"{loop.name}.fill"
     ahead = loop.stages - 1
     inside = begins(loop.extent - 1 - var(fill))
-    first = _body_at_slot(copies, mine, var(fill), {loop.name: var(fill)})
+    first = _body_at_slot(copies, staged, var(fill), {loop.name: var(fill)})
     first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
-    later = _guard_remaining(_copies_ahead(loop, copies, mine), loop.extent - loop.stages - var(loop.name), loop)
-    used = _body_at_slot(rest, mine, var(loop.name) % loop.stages, {})
+    later = _guard_remaining(_copies_ahead(loop, copies, staged), loop.extent - loop.stages - var(loop.name), loop)
+    used = _body_at_slot(rest, staged, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
 
 
-def _run_across(outer: Loop, name: str, mine: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
+def _run_across(outer: Loop, name: str, staged: frozenset[str], sizes: Collection[str]) -> tuple[Node, ...]:
     """The nest that fills the first registers, and the loop `outer` with that of `name` in two parts.
 
     The last iterations stand in a nest of their own: they copy for the next iteration of `outer`.
@@ -117,17 +118,17 @@ def _run_across(outer: Loop, name: str, mine: frozenset[str], sizes: Collection[
     nest = nest_of(outer, name)
     assert nest is not None, "the judge refuses this"
     loop = next(inner for inner in loops(nest) if inner.name == name)
-    copies, rest = _split_copies(loop, mine)
+    copies, rest = _split_copies(loop, staged)
     ahead, fill, last = loop.stages - 1, f"{name}.fill", f"{name}.last"
-    start = _body_at_slot(copies, mine, var(fill), {name: var(fill), outer.name: const(0)})
+    start = _body_at_slot(copies, staged, var(fill), {name: var(fill), outer.name: const(0)})
     runs = begins(outer.extent - 1)
     start = start if follows(runs, (), {}, sizes) else add_guard(start, runs)
-    used = _body_at_slot(rest, mine, var(name) % loop.stages, {})
-    main = replace(loop, extent=loop.extent - ahead, body=(*_copies_ahead(loop, copies, mine), *used))
-    coming = _body_at_slot(copies, mine, var(last), {name: var(last), outer.name: var(outer.name) + 1})
+    used = _body_at_slot(rest, staged, var(name) % loop.stages, {})
+    main = replace(loop, extent=loop.extent - ahead, body=(*_copies_ahead(loop, copies, staged), *used))
+    coming = _body_at_slot(copies, staged, var(last), {name: var(last), outer.name: var(outer.name) + 1})
     coming = _guard_remaining(coming, outer.extent - 2 - var(outer.name), outer)
     at = loop.extent - ahead + var(last)
-    ending = _body_at_slot(rest, mine, at % loop.stages, {name: at})
+    ending = _body_at_slot(rest, staged, at % loop.stages, {name: at})
 
     def in_nest(inner: Loop) -> Node:
         (node,) = rewrite_nodes((nest,), lambda v: inner if isinstance(v, Loop) and v.name == name else v)
@@ -139,27 +140,27 @@ def _run_across(outer: Loop, name: str, mine: frozenset[str], sizes: Collection[
     return in_nest(replace(loop, name=fill, extent=const(ahead), body=start)), replace(outer, body=body)
 
 
-def _split_copies(loop: Loop, mine: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def _split_copies(loop: Loop, staged: frozenset[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The copies at the start of the body, and the rest of it."""
-    count = leading_copies(loop, mine)
+    count = leading_copies(loop, staged)
     copies, rest = loop.body[:count], loop.body[count:]
-    assert not any(s.target.buffer in mine for node in rest for s in stmts(node)), "the judge refuses this"
+    assert not any(s.target.buffer in staged for node in rest for s in stmts(node)), "the judge refuses this"
     return copies, rest
 
 
-def _copies_ahead(loop: Loop, copies: tuple[Node, ...], mine: frozenset[str]) -> tuple[Node, ...]:
+def _copies_ahead(loop: Loop, copies: tuple[Node, ...], staged: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, in those that an iteration needs them of."""
     at = var(loop.name) + (loop.stages - 1)
-    return _body_at_slot(copies, mine, at % loop.stages, {loop.name: at})
+    return _body_at_slot(copies, staged, at % loop.stages, {loop.name: at})
 
 
 def _body_at_slot(
-    body: tuple[Node, ...], mine: frozenset[str], slot: Affine, values: Mapping[str, Affine]
+    body: tuple[Node, ...], staged: frozenset[str], slot: Affine, values: Mapping[str, Affine]
 ) -> tuple[Node, ...]:
-    """`body` at these values of loops, with the slot in front of every index of the buffers `mine`."""
+    """`body` at these values of loops, with the slot in front of every index of the buffers `staged`."""
 
     def change(access: Access | Load) -> Access | Load:
-        return replace(access, index=(slot, *access.index)) if access.buffer in mine else access
+        return replace(access, index=(slot, *access.index)) if access.buffer in staged else access
 
     return rewrite_accesses(substitute(body, values), change)
 

@@ -100,13 +100,13 @@ class Roles:
         if not run:
             return (), ""
         part, name = run[0][0], run[0][0].role.name
-        mine = [node for each, node in run if each == part]
-        tests = [test for test in (part.begins, part.ends) if all(test in node.test for node in mine)]
-        later = run[len(mine) :]
+        same = [node for each, node in run if each == part]
+        tests = [test for test in (part.begins, part.ends) if all(test in node.test for node in same)]
+        later = run[len(same) :]
         if later and part.ends not in tests:
-            return (*mine, *self._chain(later)[0]), ""
+            return (*same, *self._chain(later)[0]), ""
         others, whose = self._chain(later, part.role.start + part.role.extent)
-        role = self.choose(tuple(each for node in mine for each in _without(node, tests)))
+        role = self.choose(tuple(each for node in same for each in _without(node, tests)))
         if part.role.start == end:
             tests = [test for test in tests if test != part.begins]
         if not tests:

@@ -106,8 +106,8 @@ def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[S
     """`body` with barriers and shared memory of the group's own."""
 
     def change(access: Access | Load) -> Access | Load:
-        mine = access.buffer in staged
-        return replace(access, index=(var(block.turns), *access.index)) if mine else access
+        per_group = access.buffer in staged
+        return replace(access, index=(var(block.turns), *access.index)) if per_group else access
 
     group = var(block.turns)
     body = rewrite(body, lambda v: replace(v, line=GROUP, at=group) if isinstance(v, Barrier) else v, (Stmt, Loop))

@@ -176,8 +176,8 @@ def _deal_out(loop: Loop, block: Block, extents: Mapping[str, int], shares: dict
     if not block.loops:
         return _make_serial(loop)
     nest, body = _cooperative_chain(loop)
-    mine, nest = _split_nest(nest, block.consuming)
-    for inner in reversed(mine):
+    around, nest = _split_nest(nest, block.consuming)
+    for inner in reversed(around):
         body = (replace(inner, body=body, kind="unrolled"),)
     total = prod(inner.extent.const for inner in nest)
     rounds = -(-total // block.consuming)

@@ -126,8 +126,8 @@ def _read_there(node: Node, exchange: Combine) -> Node:
     assert start
 
     def change(access: Access | Load) -> Access | Load:
-        mine = isinstance(access, Load) and access.buffer == start.buffer
-        return Load(exchange.name, (), start.dtype) if mine else access
+        is_start = isinstance(access, Load) and access.buffer == start.buffer
+        return Load(exchange.name, (), start.dtype) if is_start else access
 
     return rewrite_accesses(node, change)
 

@@ -49,8 +49,8 @@ def lives(node: Node, buffers: Iterable[Buffer]) -> dict[str, frozenset[str]]:
         names = [loop.name for loop in path]
         for buffer in set(map(_buffer, accesses(stmt))) & scopes.keys():
             scope = scopes[buffer]
-            mine = frozenset(names[: names.index(scope) + 1]) if scope in names else frozenset()
-            found[buffer] = found.get(buffer, mine) & mine
+            around = frozenset(names[: names.index(scope) + 1]) if scope in names else frozenset()
+            found[buffer] = found.get(buffer, around) & around
     return found
 
 
@@ -66,5 +66,5 @@ def unroll_register_loops(body: tuple[Spmd, ...], arrays: frozenset[str]) -> tup
 
 
 def _is_index_in(loop: For, arrays: frozenset[str]) -> bool:
-    mine = (access.index for access in accesses(loop.body) if access.buffer in arrays)
-    return any(loop.name in place.names() for index in mine for place in index)
+    indices = (access.index for access in accesses(loop.body) if access.buffer in arrays)
+    return any(loop.name in place.names() for index in indices for place in index)

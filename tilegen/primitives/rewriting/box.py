@@ -63,11 +63,10 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
     """The way out for two uses whose indices differ by `distance`."""
     names = [frozenset(n for i in use.index for n in i.names()) for use in (one, two)]
     inside = [[loop.name for loop in use.path] for use in (one, two)]
-    mine, others = ([n for n in inside[k] if n in names[k] - names[1 - k]] for k in (0, 1))
-    if mine and others:
-        return (
-            f"using=[{mine[0]}] takes one of them, and using=[{others[0]}] the other, in a copy with a name behind '->'"
-        )
+    firsts, seconds = ([n for n in inside[k] if n in names[k] - names[1 - k]] for k in (0, 1))
+    if firsts and seconds:
+        way = f"using=[{firsts[0]}] takes one of them, and using=[{seconds[0]}] the other"
+        return f"{way}, in a copy with a name behind '->'"
     if distance.names() <= region.sizes:
         sizes = sorted(distance.names())
         what = "the size" if len(sizes) == 1 else "the sizes"

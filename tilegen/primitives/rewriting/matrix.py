@@ -68,18 +68,18 @@ def _derived(
     if -1 not in dims:
         return replace(target, fragment=source.fragment, fragment_dims=dims)
     try:
-        told = lane_bits(source, index, extents)
+        layouts = lane_bits(source, index, extents)
     except NotDealt:
         return None
-    loops_of = {d: name for d, i in enumerate(access.index) for name in told if i == var(name)}
+    loops_of = {d: name for d, i in enumerate(access.index) for name in layouts if i == var(name)}
     dims = tuple(loops_of)
-    if any(name not in loops_of.values() for name, bits in told.items() if any(b is not None for b in bits)):
+    if any(name not in loops_of.values() for name, bits in layouts.items() if any(b is not None for b in bits)):
         return None  # lanes have terms of one element: no one of them has the result
     assert source.fragment
     tensor = Tensor(
         target.name, target.dtype, tuple(target.shape[d] for d in dims), "intermediate", (*range(len(dims)),)
     )
-    layout = fragment_of_lanes(tensor, [told[name] for name in loops_of.values()], source.fragment.lanes)
+    layout = fragment_of_lanes(tensor, [layouts[name] for name in loops_of.values()], source.fragment.lanes)
     return replace(target, fragment=layout, fragment_dims=dims)
 
 

@@ -144,9 +144,9 @@ def _at_one_place(buffer: str, stmt: Stmt, other: Stmt, loops: Mapping[str, Affi
 
     Of several loops they are the digits of it: of a vector `place//2` and `place%2`.
     """
-    mine, theirs = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
+    here, there = (dict((*reads(s), *writes(s)))[buffer] for s in (stmt, other))
     values: dict[str, Affine] = {}
-    for place, digits in zip(mine, theirs, strict=True):
+    for place, digits in zip(here, there, strict=True):
         values |= _digits_of(place, digits, loops)
     return lambda tests: substitute(tests, values)
 

@@ -57,7 +57,7 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
                 out += (_of_register(name, "wait", line, node.left) for name in buffers or ("",))
                 out += (_of_register(name, "fence", line) for name in buffers)  # who waits holds, too
             case For():
-                _check_together(node, node.told_by, lanes)
+                _check_together(node, node.decided_by, lanes)
                 out.append(with_body(node, expand_instructions(node.body, launch)))
             case If():
                 _check_together(node, frozenset().union(*(c.value.names() for c in node.test)), lanes)

@@ -137,14 +137,14 @@ def _roles_of(node: Spmd) -> _Roles | None:
 def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     start, consuming, producing = roles.start, roles.consuming, roles.producing
     consumers = _check_threads(*roles.tests, launch)
-    around, mine = _headers(producing, start.place), _headers(consuming, start.place)
+    around, of_consumers = _headers(producing, start.place), _headers(consuming, start.place)
     slots, consumes, turn = start.place.slots, roles.tests[0][0], ""
     group, groups = consumes_along(consumes), consumes.value.const + 1
-    if around != mine == (*around[:-2], *around[-1:]) and around[-2][1:] == (const(groups),):
+    if around != of_consumers == (*around[:-2], *around[-1:]) and around[-2][1:] == (const(groups),):
         turn, consumers = around[-2][0], consumers // groups
-        _check_turns(consuming, mine, start.place, group, groups)
+        _check_turns(consuming, of_consumers, start.place, group, groups)
         consuming = tuple(node for node in consuming if not _skips(node))
-    elif around != mine:
+    elif around != of_consumers:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
     threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
     rank, blocks = (launch.cluster.rank, launch.cluster.blocks) if launch.cluster else ("", 1)
@@ -309,10 +309,10 @@ class _Parts:
     def _of(self, body: tuple[Spmd, ...], role: int) -> tuple[Spmd, ...]:
         """`body` as what the consumers do, or else the producer."""
         out: list[Spmd] = []
-        mine = (GROUP, self.ring.group) if self.ring.turn else (CONSUMERS, None)
+        release = (GROUP, self.ring.group) if self.ring.turn else (CONSUMERS, None)
         for node in body:
             match node:
-                case Barrier(count=self.consuming) if role == 0 and (node.line, node.at) == mine:
+                case Barrier(count=self.consuming) if role == 0 and (node.line, node.at) == release:
                     out.append(replace(node, line=BLOCK, at=None, count=0))
                 case Barrier() | Combine():
                     raise Refused("all threads of a block wait for each other, and some of them are producers")

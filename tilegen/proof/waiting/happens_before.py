@@ -211,13 +211,13 @@ class _Protocol(Knowledge):
         event, arrivals = self.numbers.event(here), self.at_barrier((*self.arrivals, *self.passes), wait)
         sentence = f"a wait at '{name}' is for what never arrives"
         by_all = is_turn(wait) or any(each in self.releases for each in arrivals)
-        mine: list[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
+        events: list[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
         if event.back:
-            mine = [*self.numbers.before(here, Event(event.point, block=event.block))]
+            events = [*self.numbers.before(here, Event(event.point, block=event.block))]
         everybody = self.consumers(wait) if by_all else ({}, ())
         senders = everybody_of(self.blocks(wait))
         each = [(arrivals, everybody), *(((sent,), senders) for sent in self.at_barrier(self.sent, wait))]
-        for (needed, rows, names), (those, (who, all_)) in product(mine, each):
+        for (needed, rows, names), (those, (who, all_)) in product(events, each):
             pieces = (
                 before.rows + way + equal + self.is_thread(before, who)
                 for arrival in those
@@ -259,9 +259,9 @@ class _Protocol(Knowledge):
                     wanted += () if in_ring else rows_of_neighbours(self.walls, early, here, loop)
                     alone = (rows_of_same_thread(early, here),)
                     pieces = (
-                        seen + behind + rows_of_same_thread(told, early)
-                        for told, seen in self.told(here, (self.numbers.event(here), event), self.waits, wait)
-                        for behind in ways_ahead(early, told)
+                        seen + behind + rows_of_same_thread(arrived, early)
+                        for arrived, seen in self.awaited(here, (self.numbers.event(here), event), self.waits, wait)
+                        for behind in ways_ahead(early, arrived)
                     )
                     refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))
 
@@ -271,11 +271,11 @@ class _Protocol(Knowledge):
             copy = next((p for p in self.copies if p.number > arrival.number), arrival)
             for way in ways_later(wait, arrival):
                 between = self.walls.barriers_between(wait, arrival, way[0])
-                mine, other = (
+                one, other = (
                     Use(copy.leaf.stmt.target.buffer, p.leaf.stmt.target.index[:1], p is arrival)
                     for p in (wait, arrival)
                 )
-                yield wait, arrival, mine, other, way, between
+                yield wait, arrival, one, other, way, between
 
     # -- the memory
 
@@ -320,8 +320,8 @@ class _Protocol(Knowledge):
             place = rows_of_same_place(there, write, here, use)
             for way in ways_ahead(there, here):
                 wanted = here.rows + there.rows + place + life + way + anybody
-                mine = self.at_barrier(waits, copy)
-                seen = (rows for _, rows in self.seen(here, event, mine, "''"))
+                passed = self.at_barrier(waits, copy)
+                seen = (rows for _, rows in self.seen(here, event, passed, "''"))
                 sentence = f"'{write.buffer}' may be read before it has arrived"
                 refuse_uncovered(self.program, sentence, here, wanted, seen, [*there.loops, *axes])
 
@@ -329,10 +329,10 @@ class _Protocol(Knowledge):
         """Whoever copies to a slot of a ring has waited until all have read what it had."""
         here, name = Moment(copy), copy.leaf.stmt.target.buffer
         releases = [p for p in self.releases if p.places[0] == copy.places[0]]
-        mine = self.at_barrier(waits, releases[0]) if releases else []
+        passed = self.at_barrier(waits, releases[0]) if releases else []
         mine_now = Event(self.numbers.point(here, var(ring.loop)), block=here.doer)
         for event, rows, names in self.numbers.before(here, mine_now):
-            seen = (known for _, known in self.seen(here, event, mine, "'"))
+            seen = (known for _, known in self.seen(here, event, passed, "'"))
             sentence = f"'{name}' may be overwritten before it has been read"
             refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
 
@@ -346,10 +346,10 @@ class _Protocol(Knowledge):
         if len({p.leaf.stmt.target.buffer for p in releases}) > 1:
             raise Refused(f"'{name}' is released at several barriers")
         pieces = (
-            told.rows + equal + way + rows_of_same_thread(told, here)
-            for told in (Moment(release, "'") for release in releases)
-            for equal in self.numbers.is_at(told, event)
-            for way in ways_ahead(here, told)
+            arrived.rows + equal + way + rows_of_same_thread(arrived, here)
+            for arrived in (Moment(release, "'") for release in releases)
+            for equal in self.numbers.is_at(arrived, event)
+            for way in ways_ahead(here, arrived)
         )
         sentence = f"'{name}' is used, and whoever does so does not say that it can be filled again"
         wanted = here.rows + anybody + fillers
@@ -360,12 +360,12 @@ class _Protocol(Knowledge):
     def check_fenced(self, read: Placed, releases: Sequence[Placed]) -> None:
         """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
         for release in releases:
-            told, here = Moment(release), Moment(read, "'")
-            for way in ways_ahead(here, told):
-                wanted = told.rows + here.rows + way + rows_of_same_thread(here, told)
-                pieces = self._own_fences(here, told)
+            arrived, here = Moment(release), Moment(read, "'")
+            for way in ways_ahead(here, arrived):
+                wanted = arrived.rows + here.rows + way + rows_of_same_thread(here, arrived)
+                pieces = self._own_fences(here, arrived)
                 sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
-                refuse_uncovered(self.program, sentence, told, wanted, pieces, here.loops)
+                refuse_uncovered(self.program, sentence, arrived, wanted, pieces, here.loops)
 
     def check_refilled(self, read: Placed, copy: Placed) -> None:
         """Without roles a fence, its own or a barrier's, stands between a thread's loads and a copy to that place."""

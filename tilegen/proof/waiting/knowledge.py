@@ -45,9 +45,9 @@ class Knowledge:
         It, and one that is `later`, are those at other barriers that it may know this from."""
         for _, rows in self.seen(here, event, self.at_barrier(waits, barrier), "'"):
             yield rows
-        for told, rows in self.told(here, (later, event), waits, barrier):
+        for arrived, rows in self.awaited(here, (later, event), waits, barrier):
             if solvable(self.program.original.context + given + rows):
-                for _, known in self.seen(told, event, self.at_barrier(waits, barrier), "'''"):
+                for _, known in self.seen(arrived, event, self.at_barrier(waits, barrier), "'''"):
                     yield rows + known
 
     def seen(self, here: Moment, event: Event, waits: Sequence[Placed], mark: str) -> Iterator[tuple[Moment, Rows]]:
@@ -58,7 +58,7 @@ class Knowledge:
                 for way in ways_ahead(seen, here):
                     yield seen, seen.rows + way + equal + rows_of_same_thread(seen, here)
 
-    def told(
+    def awaited(
         self, here: Moment, events: Sequence[Event], waits: Sequence[Placed], barrier: Placed
     ) -> Iterator[tuple[Moment, Rows]]:
         """(an arrival at another barrier that the thread of `here` has waited for, rows for both)."""
@@ -68,9 +68,9 @@ class Knowledge:
             for seen, rows in self.seen(here, replace(event, block=()), others, "'"):
                 there = replace(event, block=seen.block)
                 for arrival in self.at_barrier((*self.arrivals, *self.sent), seen.placed):
-                    told = Moment(arrival, "''")
-                    for equal in self.numbers.is_at(told, there):
-                        yield told, rows + told.rows + equal
+                    arrived = Moment(arrival, "''")
+                    for equal in self.numbers.is_at(arrived, there):
+                        yield arrived, rows + arrived.rows + equal
         for event in events:
             for taken in (Moment(take, "'") for take in self.at_launch(self.takes, barrier)):
                 runs = len(self.numbers.runs(taken.placed))

@@ -143,7 +143,7 @@ class Numbers:
 
     def is_at(self, moment: Moment, event: Event) -> Iterator[Rows]:
         """Rows that say that it speaks of the event; none where it does not."""
-        mine = self.event(moment)
+        own = self.event(moment)
         for each in (event, *event.also):
-            if mine.back == each.back:
-                yield equal_rows(mine.point, each.point) + (equal_rows(mine.block, event.block) if event.block else ())
+            if own.back == each.back:
+                yield equal_rows(own.point, each.point) + (equal_rows(own.block, event.block) if event.block else ())

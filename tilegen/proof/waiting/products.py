@@ -95,8 +95,8 @@ class _Products(Knowledge):
         at: list[Rows] = [()]
         if ring and says(other.leaf.stmt, "arrive", EMPTIED):
             at = [*self.numbers.is_at(here, Event(self.numbers.point(there, var(ring.loop))))]
-        mine = [[p for p in each if name in ("", p.leaf.stmt.name)] for each in (all_, earlier)]
+        of_name = [[p for p in each if name in ("", p.leaf.stmt.name)] for each in (all_, earlier)]
         what = f"'{name}' is used" if name else "others are let overwrite what it reads"
         for way in (rows + way for rows in at for way in ways_ahead(there, here)):
             sentence = f"nothing waits for a product before {what}"
-            self._ask(sentence, there, here, way, mine[:1], ([*all_, *earlier], begins, mine[1]))
+            self._ask(sentence, there, here, way, of_name[:1], ([*all_, *earlier], begins, of_name[1]))

@@ -251,8 +251,8 @@ def share_operands(
     """
     names = []
     for load, using, more in zip((form.left, form.right), used_by(form, *used), ("", right), strict=True):
-        name, told = shared_copy(draft, load.buffer)
-        draft = draft.steps(f"cache_shared({load.buffer}, at={at}{using}, vector=8{more}){told}")
+        name, naming = shared_copy(draft, load.buffer)
+        draft = draft.steps(f"cache_shared({load.buffer}, at={at}{using}, vector=8{more}){naming}")
         names.append(name)
     return draft, (names[0], names[1])
 
@@ -270,12 +270,12 @@ def _share(
         return draft.steps(f"cache_shared({load.buffer}.global, at={at}, vector=4)"), f"{load.buffer}.global.shared"
     order = nests.tensor(load.buffer).order
     fastest = load.index[order[-1]].names()
-    name, told = shared_copy(draft, load.buffer)
+    name, naming = shared_copy(draft, load.buffer)
     copy = f"cache_shared({load.buffer}, at={at}"
     if fastest & {*axis.names}:
-        return draft.first([f"{copy}, vector=4){told}"], [f"{copy}){told}"]), name
+        return draft.first([f"{copy}, vector=4){naming}"], [f"{copy}){naming}"]), name
     if fastest & {*term.names}:
         moved = _words(draft, load, term, axis)
-        draft = draft.steps(f"{copy}, layout=[{', '.join(moved)}]){told}")
+        draft = draft.steps(f"{copy}, layout=[{', '.join(moved)}]){naming}")
         return draft.maybe(f"pad({name}, 4)"), name
-    return draft.steps(f"{copy}){told}"), name
+    return draft.steps(f"{copy}){naming}"), name

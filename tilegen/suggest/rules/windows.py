@@ -301,9 +301,9 @@ def _share(draft: Draft, form: Form, weights: str, at: str, tap: str, *, apart: 
     image = form.image.buffer
     draft = draft.say("Weights, and what the block reads of the image with its border, lie in shared memory.")
     (w, of_w), (x, of_x) = (shared_copy(draft, name) for name in (weights, image))
-    for name, told in ((weights, of_w), (image, of_x)):
+    for name, naming in ((weights, of_w), (image, of_x)):
         copy = f"cache_shared({name}, at={at}"
-        draft = draft.first([f"{copy}, vector=4){told}"], [f"{copy}){told}"])
+        draft = draft.first([f"{copy}, vector=4){naming}"], [f"{copy}){naming}"])
     draft = draft.maybe(f"pad({w}, 4)") if apart else draft
     draft = draft.first([f"cache_register({w}, at={tap}, vector=4)"], [f"cache_register({w}, at={tap})"])
     draft = draft.maybe(f"cache_register({x}, at={tap})")
