@@ -97,7 +97,7 @@ def test_whole_tiles_are_longer_than_the_tensor_and_zero_there():
 
 
 def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
-    launches = lower(padded_tree(), loose=frozenset({"C.reg.v"}))
+    launches = lower(padded_tree(), scalarized=frozenset({"C.reg.v"}))
     assert not any(launch.requires for launch in launches)
     text = emit(launches, "cuda")
     product = text[text.index("gemm_C(") :]
@@ -112,7 +112,7 @@ def test_whole_tiles_are_read_as_vectors_and_without_tests_at_all_sizes():
 
 def test_whole_tiles_compute_the_kernel_at_sizes_that_nothing_divides():
     tree = padded_tree()
-    for version in ({}, {"loose": frozenset({"C.reg.v"})}, {"vector": False}, {"whole": True}):
+    for version in ({}, {"scalarized": frozenset({"C.reg.v"})}, {"vector": False}, {"whole": True}):
         launches = lower(tree, **version)
         assert prove(tree.kernel, launches).verdict == "proved"
         sizes = {"M": 8, "N": 8, "K": 4} if version in ({}, {"whole": True}) else {"M": 9, "N": 7, "K": 5}

@@ -61,8 +61,8 @@ def test_every_stock_schedule_is_proved_in_every_version(name, schedule):
     vector = lower(tree)
     needing = [loop for launch in vector for loop in launch.needs]
     # All vectors, those of all but one loop, and none.
-    for loose in dict.fromkeys(frozenset(some) for some in [(), *((loop,) for loop in needing), needing]):
-        launches = lower(tree, loose=loose)
+    for scalarized in dict.fromkeys(frozenset(some) for some in [(), *((loop,) for loop in needing), needing]):
+        launches = lower(tree, scalarized=scalarized)
         proof = prove(tree.kernel, launches, tree.reassociated)
         assert proof.violation is None, proof.violation
         assert proof.verdict == "proved"

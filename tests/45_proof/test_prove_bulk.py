@@ -23,7 +23,13 @@ from tilegen.proof.reading.bulk import check_boxes
 def test_every_version_is_proved(case):
     tree = tree_from(CASES[case])
     loops = {loop for launch in lower(tree) for loop in launch.needs}
-    versions = [{}, {"vector": False}, {"whole": True}, {"wide": True}, *({"loose": frozenset((n,))} for n in loops)]
+    versions = [
+        {},
+        {"vector": False},
+        {"whole": True},
+        {"wide": True},
+        *({"scalarized": frozenset((n,))} for n in loops),
+    ]
     for version in versions:
         assert prove(tree.kernel, lower(tree, **version), tree.reassociated).verdict == "proved", version
 

@@ -5,7 +5,7 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Op, Stmt
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.program import Declare, For
 from tilegen.lowering.launch.timelines import COPIES, Barrier
-from tilegen.proof.reading.said import started
+from tilegen.proof.reading.on_timelines import started
 from tilegen.proof.reading.straighten import straighten
 
 i, j, t = var("i"), var("j"), var("t")

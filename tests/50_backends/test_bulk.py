@@ -111,7 +111,7 @@ def test_a_changed_store_does_not(old, new):
 def test_each_nest_is_stored_as_its_tensor_allows():
     """Where the rows of C begin anywhere, all threads store it, and one thread still fills A and B."""
     tree = tree_from(CASES["stored and filled"])
-    launches = [lower(tree, loose=frozenset(n))[0] for n in ((), ("Cs.i",), ("A.shared.i", "B.shared.k"))]
+    launches = [lower(tree, scalarized=frozenset(n))[0] for n in ((), ("Cs.i",), ("A.shared.i", "B.shared.k"))]
     assert [[each.name for each in launch.maps] for launch in launches] == [
         ["A.map", "B.map", "C.map"],
         ["A.map", "B.map"],
@@ -123,7 +123,9 @@ def test_each_nest_is_stored_as_its_tensor_allows():
 
 def test_what_all_threads_copy_is_in_no_map():
     tree = tree_from(CASES["two stages"])
-    both, one, none = (lower(tree, loose=frozenset(n)) for n in ((), ("A.shared.i",), ("A.shared.i", "B.shared.k")))
+    both, one, none = (
+        lower(tree, scalarized=frozenset(n)) for n in ((), ("A.shared.i",), ("A.shared.i", "B.shared.k"))
+    )
     assert [[each.name for each in launches[0].maps] for launches in (both, one, none)] == [
         ["A.map", "B.map"],
         ["B.map"],

@@ -59,8 +59,8 @@ def test_a_product_of_slices(schedule, parameters, n):
 
 
 @pytest.mark.pocl
-@pytest.mark.parametrize(("behind", "loose"), [(4, False), (3, True)])
-def test_vectors_need_a_pitch_that_keeps_them_aligned(behind, loose):
+@pytest.mark.parametrize(("behind", "scalarized"), [(4, False), (3, True)])
+def test_vectors_need_a_pitch_that_keeps_them_aligned(behind, scalarized):
     multiply = tilegen.load("gemm").schedule("across").compile("cpu")
     memory = np.ones(64 * (48 + behind) + 4, np.float32)
     start = -(memory.ctypes.data // 4) % 4
@@ -68,7 +68,7 @@ def test_vectors_need_a_pitch_that_keeps_them_aligned(behind, loose):
     np.testing.assert_array_equal(multiply(np.ones((32, 64), np.float32), b), np.full((32, 48), 64))
     (version,) = [version for version, _ in multiply._entries]
     assert version.pitched == {"B"}
-    assert bool(version.loose) == loose
+    assert bool(version.scalarized) == scalarized
     assert not version.wide
 
 

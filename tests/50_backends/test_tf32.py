@@ -123,8 +123,8 @@ FORMS = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_all_versions_are_proved(text: str) -> None:
     tree = tree_from(text)
     needing = [loop for launch in lower(tree) for loop in launch.needs]
-    for loose in dict.fromkeys((frozenset[str](), frozenset(needing))):
-        assert prove(tree.kernel, lower(tree, loose=loose), tree.reassociated).verdict == "proved"
+    for scalarized in dict.fromkeys((frozenset[str](), frozenset(needing))):
+        assert prove(tree.kernel, lower(tree, scalarized=scalarized), tree.reassociated).verdict == "proved"
 
 
 def test_the_proof_asks_what_is_rounded() -> None:

@@ -93,14 +93,14 @@ def every_launch(table: Sequence[Version]) -> dict[str, Launch]:
 
 
 def _of_width(tree: Tree, texts: TextVersions, wide: bool) -> tuple[Version, ...]:
-    """Whole tiles, then the rest by how many loops are loose, the least first: of those that are met, the first one is
-    loose where it has to be, and nowhere else."""
+    """Whole tiles, then the rest, those with the fewest scalarized loops first: the first one whose needs a call meets
+    is scalarized where it has to be, and nowhere else."""
     all_vectors, whole = texts.launches(TextVersion(wide=wide)), texts.launches(TextVersion(whole=True, wide=wide))
     rows = [Version("whole", whole, _needs(tree, whole, frozenset(), every=True), TextVersion(whole=True, wide=wide))]
-    for loose in _loose_sets(tree, all_vectors):
-        text, needs = TextVersion(loose, wide=wide), _needs(tree, all_vectors, loose)
-        rows.append(Version(_word(loose, all_vectors, needs), texts.launches(text), needs, text))
-    if len(rows) > 1 and not rows[1].text.loose and _bodies(rows[0]) == _bodies(rows[1]):
+    for scalarized in _scalarized_sets(tree, all_vectors):
+        text, needs = TextVersion(scalarized, wide=wide), _needs(tree, all_vectors, scalarized)
+        rows.append(Version(_word(scalarized, all_vectors, needs), texts.launches(text), needs, text))
+    if len(rows) > 1 and not rows[1].text.scalarized and _bodies(rows[0]) == _bodies(rows[1]):
         rows = rows[1:]  # the tiles make no difference
     kept: list[Version] = []
     for row in rows:
@@ -112,20 +112,22 @@ def _of_width(tree: Tree, texts: TextVersions, wide: bool) -> tuple[Version, ...
     return tuple(replace(v, name=f"{v.name}{f'_{next(numbers)}' if v.name == 'mixed' else ''}{bits}") for v in kept)
 
 
-def _word(loose: frozenset[str], launches: Iterable[Launch], needs: tuple[Fact, ...]) -> str:
+def _word(scalarized: frozenset[str], launches: Iterable[Launch], needs: tuple[Fact, ...]) -> str:
     needing = {loop for launch in launches for loop in launch.needs}
     if not needing:
         return "plain"
-    return "vector" if not loose & needing else "mixed" if needs else "scalar"
+    return "vector" if not scalarized & needing else "mixed" if needs else "scalar"
 
 
-def _needs(tree: Tree, launches: Iterable[Launch], loose: frozenset[str], *, every: bool = False) -> tuple[Fact, ...]:
-    """What the vector loops need that are not loose; with `every`, what the launches require beside."""
+def _needs(
+    tree: Tree, launches: Iterable[Launch], scalarized: frozenset[str], *, every: bool = False
+) -> tuple[Fact, ...]:
+    """What the vector loops need that are not scalarized; with `every`, what the launches require beside."""
     found: dict[Fact, None] = {}
     for launch in launches:
         found |= dict.fromkeys(launch.requires if every else ())
         for loop, need in launch.needs.items():
-            if loop not in loose:
+            if loop not in scalarized:
                 found |= dict.fromkeys((*need.requires, *need.alignment))
     facts = Facts(tree.kernel)
     open_ = [fact for fact in found if not _is_certain(fact, tree, facts)]
@@ -146,14 +148,14 @@ def _is_certain(fact: Fact, tree: Tree, facts: Facts) -> bool:
     return DTYPE_BYTES[tree.kernel.tensor(name).dtype] % by == 0
 
 
-def _loose_sets(tree: Tree, launches: Sequence[Launch]) -> Iterator[frozenset[str]]:
-    """The sets of vector loops that are loose in some call, the smallest first."""
+def _scalarized_sets(tree: Tree, launches: Sequence[Launch]) -> Iterator[frozenset[str]]:
+    """The sets of vector loops that are scalarized in some call, the smallest first."""
     needs = {}
     for launch in launches:
         for loop in launch.needs:
             needs[loop] = frozenset(_needs(tree, [replace(launch, needs={loop: launch.needs[loop]})], frozenset()))
-    found = {with_whole_rings(tree, loose) for loose in _unmet_sets(tree.kernel, needs)}
-    yield from sorted(found, key=lambda loose: (len(loose), sorted(loose)))
+    found = {with_whole_rings(tree, scalarized) for scalarized in _unmet_sets(tree.kernel, needs)}
+    yield from sorted(found, key=lambda scalarized: (len(scalarized), sorted(scalarized)))
 
 
 def _unmet_sets(kernel: Kernel, needs: Mapping[str, frozenset[Fact]]) -> Iterator[frozenset[str]]:

@@ -77,7 +77,7 @@ def lower(
     tree: Tree,
     *,
     vector: bool = True,
-    loose: frozenset[str] = frozenset(),
+    scalarized: frozenset[str] = frozenset(),
     whole: bool = False,
     wide: bool | None = None,
     instructions: bool = True,
@@ -85,8 +85,8 @@ def lower(
     """The launches of `tree`, one for each of its top-level nodes, in order.
 
     Args:
-        vector: False makes all vector loops loose: right for all sizes and addresses, and slower.
-        loose: the vector loops that move at once what is aligned at all sizes, and the rest one by one.
+        vector: False makes all vector loops scalarized: right for all sizes and addresses, and slower.
+        scalarized: the vector loops that move at once what is aligned at all sizes, and the rest one by one.
         whole: for sizes that the tiles divide, so that no tile needs a test.
         wide: offsets and sizes have 64 bits, for tensors of about 2**31 elements and more. None: where no sizes that
             the kernel admits have smaller ones.
@@ -102,11 +102,11 @@ def lower(
     if not instructions and (plain := without_instructions(tree)) != tree:
         tree, private = plain, 8 * REGISTER_LIMIT  # one thread has what lanes hold together
     if not vector:
-        loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
-        loose |= {loop.name for loop in bulk_nests(tree.body)}
-    loose = with_whole_rings(tree, loose)
-    if loose:
-        dealt = (deal_vector_loops(deal_bulk_loops(node, loose), loose) for node in tree.body)
+        scalarized = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
+        scalarized |= {loop.name for loop in bulk_nests(tree.body)}
+    scalarized = with_whole_rings(tree, scalarized)
+    if scalarized:
+        dealt = (deal_vector_loops(deal_bulk_loops(node, scalarized), scalarized) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))
     tree = without_idle_producers(tree)
     tree = align_described(tree)
@@ -116,7 +116,7 @@ def lower(
     tree, pipes = write_out_pipelines(tree)
     tree = without_single(tree)
     tree = split_peeled(tree)
-    names, version = _launch_names(tree), _Version(loose, whole, whole_starts, private)
+    names, version = _launch_names(tree), _Version(scalarized, whole, whole_starts, private)
     launches = [_lower_launch(tree, pipes, number, names[number], version) for number in range(len(tree.body))]
     launches = [with_launch_waits(each) for each in launches] if tree.dependent else launches
     found = choose_integers(launches, wide)
@@ -126,7 +126,7 @@ def lower(
 
 @dataclass(frozen=True)
 class _Version:
-    loose: frozenset[str]
+    scalarized: frozenset[str]
     whole: bool
     starts: frozenset[tuple[str, str]]  # of fragments: (statement, buffer) that do no harm without their guard
     private: int = REGISTER_LIMIT  # bytes of a thread's registers
@@ -294,7 +294,7 @@ def _write_vectors(
 ) -> tuple[tuple[Spmd, ...], Needs]:
     """`body` with its vector loops as accesses of vectors, and what these need of sizes and addresses."""
     sizes = frozenset(tree.kernel.sizes)
-    needs = plan.bulk.add_needs(Needs(memory, sizes, plan.is_implied, version.loose, list(plan.requires)))
+    needs = plan.bulk.add_needs(Needs(memory, sizes, plan.is_implied, version.scalarized, list(plan.requires)))
     return vectorize(body, needs), needs
 
 
@@ -389,7 +389,7 @@ def unmet(launches: Iterable[Launch], sizes: Mapping[str, int], addresses: Mappi
 
 
 def lower_for_some_sizes(tree: Tree, **version: Any) -> tuple[Launch, ...]:
-    """As `lower`, but that those vector loops are loose whose needs no sizes meet beside those of the loops before."""
+    """As `lower`, with those vector loops scalarized whose needs no sizes meet beside those of the loops before."""
     launches = lower(tree, **version)
     needs = [pair for launch in launches for pair in launch.needs.items()]
     of_loops = {c for _, need in needs for c in need.requires}
@@ -400,7 +400,7 @@ def lower_for_some_sizes(tree: Tree, **version: Any) -> tuple[Launch, ...]:
             known += need.requires
         else:
             never |= {loop}
-    return lower(tree, **{**version, "loose": never}) if never else launches
+    return lower(tree, **{**version, "scalarized": never}) if never else launches
 
 
 def distributed_tree(launches: Iterable[Launch]) -> Tree:

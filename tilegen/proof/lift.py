@@ -33,12 +33,12 @@ from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.reading.extras import Extras
 from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS, expand_instructions
 from tilegen.proof.reading.lane_loops import expand_vectors, roll_runs
+from tilegen.proof.reading.on_timelines import does, is_event
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
-from tilegen.proof.reading.said import is_event, says
 from tilegen.proof.reading.straighten import straighten
 from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
-from tilegen.proof.waiting.barriers import Gap, GroupCount, Stop
+from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
 from tilegen.proof.waiting.budgets import without_budgets
 
 
@@ -49,7 +49,7 @@ class Lifted:
     Attributes:
         body: one node for each launch.
         buffers: all of its memory; a register buffer that is declared twice is two.
-        stops: the barriers, by their place.
+        barriers: the barriers, by their place.
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
         copies: the asynchronous copies, each with the groups that have been made before it.
@@ -60,7 +60,7 @@ class Lifted:
     kernel: Kernel
     body: tuple[Node, ...] = ()
     buffers: dict[str, Buffer] = field(default_factory=dict)
-    stops: dict[Gap, Stop] = field(default_factory=dict)
+    barriers: dict[Gap, FoundBarrier] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
     copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Lifted:
 
     def questions(self, reassociated: tuple[str, ...]) -> tuple[Question, ...]:
         """What has to hold of them."""
-        return questions(self.tree(reassociated), self.stops, self.extras, self.copies, self.described, self.rings)
+        return questions(self.tree(reassociated), self.barriers, self.extras, self.copies, self.described, self.rings)
 
 
 def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
@@ -172,10 +172,10 @@ class _Lift:
                         raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
                     gap = (path, len(out))
-                    again = gap in self.result.stops
+                    again = gap in self.result.barriers
                     if not node.claims:
                         raise Refused("a barrier names nothing that it guards")
-                    self.result.stops[gap] = Stop(**vars(node), again=again, made=self.made)
+                    self.result.barriers[gap] = FoundBarrier(**vars(node), again=again, made=self.made)
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
@@ -256,7 +256,7 @@ class _Lift:
                 case Stmt():
                     stmt = self._lift_statement(node, names)
                     out.append(stmt)
-                    if says(node, "start", COPIES):
+                    if does(node, "start", COPIES):
                         self.result.copies.append((stmt, self.made))
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)

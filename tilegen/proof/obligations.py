@@ -32,9 +32,9 @@ from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS
 from tilegen.proof.reading.roles import Ring
 from tilegen.proof.waiting.barriers import (
     CertainBarriers,
+    FoundBarrier,
     Gap,
     GroupCount,
-    Stop,
     check_fenced,
     check_minimal,
     check_synchronised,
@@ -107,7 +107,7 @@ Question = tuple[str, Parts, Parts]
 
 def questions(
     tree: Tree,
-    stops: Mapping[Gap, Stop],
+    barriers: Mapping[Gap, FoundBarrier],
     extras: Iterable[Extra] = (),
     copies: Sequence[tuple[Stmt, GroupCount]] = (),
     described: Set[str] = frozenset(),
@@ -118,34 +118,34 @@ def questions(
     Args:
         tree: block loops outermost; inside, what the threads of a block do from barrier to barrier is one
             nest of thread loops. Every name of a register buffer has dimensions over the threads.
-        stops: the barriers, by their place in `tree.body`.
+        barriers: the barriers, by their place in `tree.body`.
         extras: what the text runs beyond the tree.
         copies: the statements of the tree that are asynchronous copies, each with what has been made before.
         described: the buffers that instructions read by descriptor, or bulk stores.
         rings: those of roles, by the number of their launch.
     """
     program = project(plain := replace(tree, body=without_events(tree.body)))
-    walls = CertainBarriers(program, stops, rings)
+    certain = CertainBarriers(program, barriers, rings)
     copied = [extra for extra in extras if program.leaves[extra.leaf].leaf.stmt.is_copy]
     computed = [extra for extra in extras if extra not in copied]
     # Where copies are concerned, what runs: without the tests that are missing.
     printed = project(_without_tests(plain, program, copied)) if copied else program
-    touched = CertainBarriers(printed, stops, rings) if copied else walls
+    touched = CertainBarriers(printed, barriers, rings) if copied else certain
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS, ACCESSES) for b in tree.buffers)
-    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), stops, rings))
+    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
         ("order", (lambda: check_order(program), lambda: check_updates(program), lambda: check_only(program)), ()),
         ("bounds", (lambda: check_bounds(printed),), ()),
         ("races", (lambda: _check_threads(printed),), (lambda: check_synchronised(touched),)),
-        ("barriers", (), (lambda: check_minimal(walls, meetings_of_waits(events()) if arrives else ()),)),
+        ("barriers", (), (lambda: check_minimal(certain, meetings_of_waits(events()) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else (), ()),
-        ("waits", (), (lambda: check_waits(program, stops, copies),) if copies else ()),
-        ("fences", (), (lambda: check_fenced(walls, described),) if described or arrives else ()),
+        ("waits", (), (lambda: check_waits(program, barriers, copies),) if copies else ()),
+        ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
         ("products", (), (lambda: check_products(events()),) if PRODUCTS in tree.buffers else ()),
         (

@@ -86,9 +86,9 @@ def run_text(tree, engine, arrays, sizes, vector, wide):
     from tilegen.backends.calls.text_versions import TextVersion
 
     program = Program(tree, engine)
-    loose = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
+    scalarized = frozenset(loop.name for loop in loops(tree.body) if loop.kind == "vector")
     if not vector:
-        program.versions.choose = lambda sizes, addresses: TextVersion(loose, wide=wide)
+        program.versions.choose = lambda sizes, addresses: TextVersion(scalarized, wide=wide)
     names = {size: value for size, value in sizes.items() if size in tree.kernel.sizes}
     copies = {name: np.copy(array, "K") if np.ndim(array) else array for name, array in arrays.items()}
     return program(**as_called(tree.kernel, copies), **names)

@@ -131,18 +131,20 @@ class Program:
         return plan.prepare(list(given.values()), addresses, scalars)[1]
 
     def launches(
-        self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
+        self, *, scalarized: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
     ) -> tuple[Launch, ...]:
         """The lowered launches of one version; `wide` as `lower` has it."""
-        return self.versions.launches(TextVersion(loose, whole, wide))
+        return self.versions.launches(TextVersion(scalarized, whole, wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
         return self.versions.launches(self.versions.choose(sizes, {}))
 
-    def proof(self, *, loose: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None) -> Proof:
+    def proof(
+        self, *, scalarized: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
+    ) -> Proof:
         """What was asked of one version; asked once."""
-        return self.versions.proof(TextVersion(loose, whole, wide))
+        return self.versions.proof(TextVersion(scalarized, whole, wide))
 
     @property
     def verdict(self) -> str:

@@ -23,7 +23,7 @@ class TextVersion:
     """The vector loops that do without what they need, whether it is for whole tiles, the width of integers, and the
     tensors whose rows are apart."""
 
-    loose: frozenset[str] = frozenset()
+    scalarized: frozenset[str] = frozenset()
     whole: bool = False
     wide: bool | None = None  # None: where the kernel admits no smaller sizes
     pitched: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class TextVersion:
     @property
     def words(self) -> tuple[object, ...]:
         """The same in each process."""
-        return tuple(sorted(self.loose)), self.whole, self.wide, tuple(sorted(self.pitched))
+        return tuple(sorted(self.scalarized)), self.whole, self.wide, tuple(sorted(self.pitched))
 
 
 class TextVersions:
@@ -50,9 +50,9 @@ class TextVersions:
             words = ("launches", self._language, *version.words)
             found = self._record.recall(*words)
             if found is None:
-                loose, whole, wide = version.loose, version.whole, version.wide
+                scalarized, whole, wide = version.scalarized, version.whole, version.wide
                 cuda = self._language == "cuda"
-                found = lower(self._tree_of(version), loose=loose, whole=whole, wide=wide, instructions=cuda)
+                found = lower(self._tree_of(version), scalarized=scalarized, whole=whole, wide=wide, instructions=cuda)
                 self._record.keep(found, *words)
             self._lowered[version] = found
         return self._lowered[version]
@@ -117,7 +117,7 @@ class TextVersions:
                 return version
         # For coordinates of boxes the hardware takes 32 bits alone: a version without boxes has none.
         nests = frozenset(nest.name for nest in bulk_nests(self._tree.body))
-        version = replace(version, whole=False, loose=version.loose | nests)
+        version = replace(version, whole=False, scalarized=version.scalarized | nests)
         if nests and fits(self.launches(version), sizes):
             return version
         message = f"kernel '{self._tree.kernel.name}' needs integers of more than 64 bits for {sizes_text(sizes)}"

@@ -27,13 +27,13 @@ def without_arrivals(
     return tuple(c for c in kept if c.dependence.sink not in waiting)
 
 
-def deal_bulk_loops(node: Node, loose: frozenset[str]) -> Node:
-    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `loose`."""
+def deal_bulk_loops(node: Node, scalarized: frozenset[str]) -> Node:
+    """`node` with all threads sharing the nests of bulk loops whose outermost one is in `scalarized`."""
     if not isinstance(node, Loop):
         return node
     if node.kind == "bulk":
-        return _cooperative(node) if node.name in loose else node
-    return replace(node, body=tuple(deal_bulk_loops(child, loose) for child in node.body))
+        return _cooperative(node) if node.name in scalarized else node
+    return replace(node, body=tuple(deal_bulk_loops(child, scalarized) for child in node.body))
 
 
 def _cooperative(node: Node) -> Node:

@@ -36,14 +36,14 @@ from tilegen.lowering.sync.bulk_loops import bulk_nests
 from tilegen.lowering.threads.distribute import Block
 
 
-def with_whole_rings(tree: Tree, loose: frozenset[str]) -> frozenset[str]:
-    """`loose` with all bulk nests of a specialized loop of which one is: a producer starts all copies, or there is
+def with_whole_rings(tree: Tree, scalarized: frozenset[str]) -> frozenset[str]:
+    """`scalarized` with all bulk nests of a specialized loop of which one is: a producer starts all copies, or there is
     none."""
     for loop in loops(tree.body):
         names = {nest.name for nest in bulk_nests(loop.body)} if loop.specialized else set()
-        if names & loose:
-            loose |= names
-    return loose
+        if names & scalarized:
+            scalarized |= names
+    return scalarized
 
 
 def without_idle_producers(tree: Tree) -> Tree:

@@ -276,10 +276,10 @@ def write_thread_loops(node: Node, block: Block, shares: Mapping[str, Shares]) -
     return new
 
 
-def deal_vector_loops(node: Node, loose: frozenset[str], parent: str = "") -> Node:
+def deal_vector_loops(node: Node, scalarized: frozenset[str], parent: str = "") -> Node:
     """`node` with those vector loops of its cooperative copies dealt out like the loops around them."""
     if not isinstance(node, Loop):
         return node
-    cooperative = node.kind == "vector" and node.name in loose and parent == "cooperative"
+    cooperative = node.kind == "vector" and node.name in scalarized and parent == "cooperative"
     kind = "cooperative" if cooperative else node.kind
-    return replace(node, kind=kind, body=tuple(deal_vector_loops(child, loose, node.kind) for child in node.body))
+    return replace(node, kind=kind, body=tuple(deal_vector_loops(child, scalarized, node.kind) for child in node.body))

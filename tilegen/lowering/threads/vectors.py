@@ -2,7 +2,7 @@
 
 Every access under the loop that is contiguous and aligned becomes one vector access; the others are made
 lane by lane. What alignment asks of the sizes and of the tensors' addresses is noted beside it, loop by loop: a
-loose loop makes lane by lane whatever asks for anything.
+scalarized loop makes lane by lane whatever asks for anything.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Needs:
     """What the vector accesses of a launch need, found on the way.
 
     Attributes:
-        loose: the vector loops that may need nothing.
+        scalarized: the vector loops that may need nothing.
         requires: facts on sizes.
         alignment: bytes that the address of a tensor must be a multiple of.
         loops: what each vector loop needs of these, where it needs anything.
@@ -52,7 +52,7 @@ class Needs:
     buffers: Mapping[str, Buffer]
     sizes: frozenset[str]
     is_implied: IsImplied
-    loose: frozenset[str] = frozenset()
+    scalarized: frozenset[str] = frozenset()
     requires: list[Condition] = field(default_factory=list)
     alignment: dict[str, int] = field(default_factory=dict)
     loops: dict[str, Need] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _vectorize_loop(loop: For, needs: Needs) -> tuple[Spmd, ...]:
             if lanes.found:
                 lanes.commit()
                 return tuple(done)
-    if not lanes.loose:
+    if not lanes.scalarized:
         step = loop.step.rpartition("; ")[2]
         needs.others.setdefault(loop.name, (step, lanes.obstacle or "none of its accesses can be vectors"))
     return (replace(loop, kind="unrolled", body=vectorize(loop.body, needs)),)
@@ -142,8 +142,8 @@ class _Lanes:
             self.needs.loops[self.lane] = self.needs.loops.get(self.lane, Need()).and_(need)
 
     @property
-    def loose(self) -> bool:
-        return self.lane in self.needs.loose
+    def scalarized(self) -> bool:
+        return self.lane in self.needs.scalarized
 
     def _obstruct(self, why: str) -> None:
         self.obstacle = self.obstacle or why
@@ -185,7 +185,7 @@ class _Lanes:
             return False
         condition = Condition(rest, equal=True)
         if condition not in self.requires and not self.needs.is_implied(condition, ()):
-            if self.loose:
+            if self.scalarized:
                 return False
             self.requires.append(condition)
         return True
@@ -296,7 +296,7 @@ class _Lanes:
         buffer = self.needs.buffers.get(access.buffer)
         if buffer is None or buffer.space not in ("global", "shared") or not buffer.order:
             return False
-        if self.loose and buffer.space == "global":
+        if self.scalarized and buffer.space == "global":
             return False  # its address may be any
         size = self.width * DTYPE_BYTES[buffer.dtype]
         *outer, fastest = (access.index[d] for d in buffer.order)

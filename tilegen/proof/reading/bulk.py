@@ -42,8 +42,8 @@ from tilegen.lowering.launch.timelines import (
 )
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.lane_loops import written_buffers
+from tilegen.proof.reading.on_timelines import Does, OnTimeline, does, is_event
 from tilegen.proof.reading.roles import Ring, share_of
-from tilegen.proof.reading.said import Does, Said, is_event, says
 
 # What a thread has seen of its stores is said of no barrier, but of this.
 SEEN_STORES = Buffer("bulk stores", "i64", (), "barrier", ())
@@ -101,11 +101,11 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 if not ring or not ring.turn or threads != ring.threads_of_turn:
                     raise Refused("turns are taken by another number of threads than two groups have")
                 assert isinstance(at, Affine)
-                out.append(_said(node, "turns", Access(barrier_of("turns", launch), (at,))))
+                out.append(_on_timeline(node, "turns", Access(barrier_of("turns", launch), (at,))))
             case Await(line) if line == CLUSTER:
                 raise Refused("blocks of a cluster meet where not all of their threads come by")
             case Await(line) if line == STORES:
-                out.append(_said(node, SEEN_STORES.name, Access(SEEN_STORES.name, ())))
+                out.append(_on_timeline(node, SEEN_STORES.name, Access(SEEN_STORES.name, ())))
             case Await(line) if line.has_phases:
                 filled = _filled_at(node.barrier.buffer, launch)
                 if {*node.buffers} != (filled or (ring and ring.buffers)) or (line == FILLED) != bool(filled):
@@ -166,12 +166,12 @@ def _event(node: Event, started: frozenset[str], launch: Launch) -> Stmt:
     if barrier.buffer not in started:
         raise Refused(f"'{barrier.buffer}' is used, and nobody has started it")
     target = Access(barrier_of(barrier.buffer, launch), (*barrier.index, node.number))
-    return _said(node, barrier.buffer, target)
+    return _on_timeline(node, barrier.buffer, target)
 
 
-def _said(node: Event, name: str, target: Access) -> Stmt:
-    does: Does = "wait" if isinstance(node, Await) else "arrive"
-    return Said(name, target, Const(node.count, "i64"), does=does, line=node.line)
+def _on_timeline(node: Event, name: str, target: Access) -> Stmt:
+    what: Does = "wait" if isinstance(node, Await) else "arrive"
+    return OnTimeline(name, target, Const(node.count, "i64"), does=what, line=node.line)
 
 
 def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
@@ -232,11 +232,11 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
     if node.line == STORES:
         inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
         copied = Load(target.name, place, target.dtype)
-        stmt = Said(tensor.name, Access(tensor.name, index), copied, element=node.element, line=STORES)
+        stmt = OnTimeline(tensor.name, Access(tensor.name, index), copied, element=node.element, line=STORES)
         nest = If(tuple(c for c in inside if not c.value.is_const or c.value.const < 0), (stmt,))
     else:
         value = Load(tensor.name, index, tensor.dtype, Const(0, tensor.dtype))
-        nest = Said(target.name, Access(target.name, place), value, element=node.element, line=FILLED)
+        nest = OnTimeline(target.name, Access(target.name, place), value, element=node.element, line=FILLED)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
@@ -264,7 +264,7 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 def is_wait(node: object) -> bool:
     """True for a wait at a barrier, for a turn, or for stores."""
-    return says(node, "wait", FILLED, EMPTIED, TURNS, STORES)
+    return does(node, "wait", FILLED, EMPTIED, TURNS, STORES)
 
 
 def is_bulk_copy(node: Spmd) -> bool:
@@ -272,7 +272,7 @@ def is_bulk_copy(node: Spmd) -> bool:
     inner = node
     while isinstance(inner, For) and len(inner.body) == 1:
         (inner,) = inner.body
-    return says(inner, "start", FILLED)
+    return does(inner, "start", FILLED)
 
 
 def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:

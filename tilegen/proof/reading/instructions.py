@@ -31,7 +31,7 @@ from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
-from tilegen.proof.reading.said import Does, Said, started
+from tilegen.proof.reading.on_timelines import Does, OnTimeline, started
 
 # What is said of products is said of this; of what a thread itself has loaded and stored, of that.
 PRODUCTS = Buffer("products", "i64", (), "barrier", ())
@@ -68,9 +68,9 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
     return tuple(out)
 
 
-def _of_register(name: str, does: Does, line: Timeline, left: int = 0) -> Said:
+def _of_register(name: str, what: Does, line: Timeline, left: int = 0) -> OnTimeline:
     of = PRODUCTS if line.in_registers else ACCESSES
-    return Said(name, Access(of.name, ()), Const(0, "i64"), does=does, line=line, left=left)
+    return OnTimeline(name, Access(of.name, ()), Const(0, "i64"), does=what, line=line, left=left)
 
 
 def _check_together(node: For | If, deciding: frozenset[str], lanes: set[str]) -> None:

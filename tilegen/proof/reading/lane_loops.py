@@ -26,7 +26,7 @@ from tilegen.lowering.launch.program import (
 )
 from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly import Facts, Refused, Unproved
-from tilegen.proof.reading.said import started
+from tilegen.proof.reading.on_timelines import started
 
 _WIDTHS = (2, 4, 8, 16)
 _VECTORS = (VectorLoad, VectorStore, VectorCopy)

@@ -22,7 +22,7 @@ from tilegen.lowering.launch.program import For, Spmd
 from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.proof.reading.lane_loops import roll
-from tilegen.proof.reading.said import says
+from tilegen.proof.reading.on_timelines import does
 
 
 def straighten(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -63,7 +63,7 @@ def _contents(node: For) -> list[object] | None:
             if more is None:
                 return None
             found += more
-        elif isinstance(inner, Stmt) and not says(inner, "start", COPIES):
+        elif isinstance(inner, Stmt) and not does(inner, "start", COPIES):
             found.append((inner.name, inner.target.buffer))
         else:
             return None
@@ -92,7 +92,7 @@ def _walk_forwards(nest: list[For], stmt: Stmt) -> For:
 
 def _reads_its_own(stmt: Stmt) -> bool:
     """True if, of the buffer that it writes, the statement reads no element but the one that it writes."""
-    if stmt.best or says(stmt, "start", COPIES):
+    if stmt.best or does(stmt, "start", COPIES):
         return False
     memory, index = memory_of(stmt.target.buffer), stmt.target.index
     return all(memory_of(load.buffer) != memory or load.index == index for load in loads(stmt))

@@ -21,8 +21,8 @@ from tilegen.lowering.launch.timelines import FILLED, STORES, Barrier
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.reading.on_timelines import does, is_load
 from tilegen.proof.reading.roles import Ring
-from tilegen.proof.reading.said import is_load, says
 
 Path = tuple[int, ...]
 Gap = tuple[Path, int]  # the way to a body, and the child that the place is before
@@ -40,23 +40,23 @@ class GroupCount:
 
 
 @dataclass(frozen=True)
-class Stop(Barrier):
+class FoundBarrier(Barrier):
     """A barrier where it stands, with the groups of asynchronous copies before it; `again` if another one is, too."""
 
     again: bool = False
     made: GroupCount = GroupCount()
 
 
-def check_synchronised(walls: CertainBarriers) -> None:
+def check_synchronised(certain: CertainBarriers) -> None:
     """Refused where two threads of a block touch an element, one writes it, and no barrier is certain between."""
-    program, stops = walls.program, walls.stops
-    for one, two, a, b, way, between in walls.meetings:
+    program, barriers = certain.program, certain.barriers
+    for one, two, a, b, way, between in certain.meetings:
         if not between:
             on_chip = program.buffers[a.buffer].space != "global"
             only = tuple(
                 row
                 for loop, row in rows_of_adjacent(one, two, way[0])
-                if any(on_chip or stops[gap].of_global for gap in walls.barriers_in_iteration(two, loop))
+                if any(on_chip or barriers[gap].of_global for gap in certain.barriers_in_iteration(two, loop))
             )
             crossing = Crossing(program, one, two, a, b, way)
             if crossing.is_possible(only):
@@ -64,12 +64,12 @@ def check_synchronised(walls: CertainBarriers) -> None:
                 raise Refused(sentence, crossing.describe(only))
 
 
-def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None:
+def check_minimal(certain: CertainBarriers, waits: Iterable[Meeting] = ()) -> None:
     """Refused where a barrier can go, or says that it guards what it does not. `waits` are those for bulk copies."""
-    program, stops = walls.program, walls.stops
+    program, barriers = certain.program, certain.barriers
     needed: set[Gap] = set()
-    open_claims = {(gap, claim) for gap, stop in stops.items() for claim in stop.claims}
-    for one, two, a, b, way, between in (*walls.meetings, *waits):
+    open_claims = {(gap, claim) for gap, barrier in barriers.items() for claim in barrier.claims}
+    for one, two, a, b, way, between in (*certain.meetings, *waits):
         kind: DependenceKind = "WAW" if a.writes and b.writes else "RAW" if a.writes else "WAR"
         claims = {
             (gap, claim)
@@ -80,50 +80,50 @@ def check_minimal(walls: CertainBarriers, waits: Iterable[Meeting] = ()) -> None
         if (claims or alone) and Crossing(program, one, two, a, b, way).is_possible():
             needed |= between if alone else set()
             open_claims -= claims
-    for gap, stop in stops.items():
-        if stop.again or gap not in needed:
-            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{stop.reason}'")
+    for gap, barrier in barriers.items():
+        if barrier.again or gap not in needed:
+            raise Refused("a barrier is there for nothing", f"every dependence is kept without '{barrier.reason}'")
     for gap, claim in open_claims:
-        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", stops[gap].reason)
+        raise Refused(f"a barrier says that it guards '{claim.buffer}', and does not", barriers[gap].reason)
 
 
-def check_fenced(walls: CertainBarriers, described: Set[str]) -> None:
+def check_fenced(certain: CertainBarriers, described: Set[str]) -> None:
     """Refused where what threads have written is read by descriptor or by a bulk store, and no barrier between has a
     fence; or where a barrier has a fence for nothing. That one stands before bulk copies to what threads have loaded
     from is asked of events (`happens_before`)."""
-    program, stops = walls.program, walls.stops
-    fenced = frozenset(gap for gap, stop in stops.items() if stop.fence)
+    program, barriers = certain.program, certain.barriers
+    fenced = frozenset(gap for gap, barrier in barriers.items() if barrier.fence)
     used: set[Gap] = set()
-    for one, two, a, b, way, between in walls.meetings:
-        if b.writes and says(two.leaf.stmt, "start", FILLED) and is_load(one):
+    for one, two, a, b, way, between in certain.meetings:
+        if b.writes and does(two.leaf.stmt, "start", FILLED) and is_load(one):
             used |= between & fenced
         if not a.writes or b.writes or b.buffer not in described:
             continue
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
-            how = "by a bulk store" if says(two.leaf.stmt, "start", STORES) else "by descriptor"
+            how = "by a bulk store" if does(two.leaf.stmt, "start", STORES) else "by descriptor"
             sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
     for gap in fenced - used:
-        raise Refused("a fence is there for nothing", f"'{stops[gap].reason}' speaks of nothing that needs one")
+        raise Refused("a fence is there for nothing", f"'{barriers[gap].reason}' speaks of nothing that needs one")
 
 
 # Accesses of different thread nests that may meet, the earlier one first, and the barriers between.
 Meeting = tuple[Placed, Placed, Use, Use, Way, frozenset[Gap]]
 
 
-def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
-    program, stops = walls.program, walls.stops
+def _meetings(certain: CertainBarriers) -> Iterator[Meeting]:
+    program, barriers = certain.program, certain.barriers
     for one, two, pairs in meetings(program, program.leaves):
         if one.places[0] != two.places[0]:
             continue
-        outside, ring = _outside(one, two), one.places[0] in walls.rings
-        copies = [says(each.leaf.stmt, "start", FILLED) for each in (one, two)]
+        outside, ring = _outside(one, two), one.places[0] in certain.rings
+        copies = [does(each.leaf.stmt, "start", FILLED) for each in (one, two)]
         for way in ways_later(one, two):
             if outside is not None and way[0] not in outside:
                 continue
-            between = walls.barriers_between(one, two, way[0])
+            between = certain.barriers_between(one, two, way[0])
             for a, b in pairs:
                 if copies[0] and not b.writes and not ring:
                     continue  # who reads has waited for that by itself
@@ -131,7 +131,7 @@ def _meetings(walls: CertainBarriers) -> Iterator[Meeting]:
                 if on_chip and ring and any(copies):
                     continue  # whoever fills or uses a slot of a ring waits for the others by that
                 if program.buffers[a.buffer].space == "global":
-                    yield one, two, a, b, way, frozenset(s for s in between if stops[s].of_global)
+                    yield one, two, a, b, way, frozenset(s for s in between if barriers[s].of_global)
                 else:
                     yield one, two, a, b, way, between
 
@@ -149,11 +149,11 @@ def _outside(one: Placed, two: Placed) -> frozenset[str] | None:
 class CertainBarriers:
     """Which barriers every thread meets on its way from one leaf to another; `rings` are by launch."""
 
-    def __init__(self, program: Projection, stops: Mapping[Gap, Stop], rings: Mapping[int, Ring]) -> None:
-        self.program, self.stops, self.rings = program, stops, rings
+    def __init__(self, program: Projection, barriers: Mapping[Gap, FoundBarrier], rings: Mapping[int, Ring]) -> None:
+        self.program, self.barriers, self.rings = program, barriers, rings
         self._certain: dict[Path, frozenset[Gap]] = {}
         # The ways to the bodies that barriers are in.
-        self._held = {path[:depth] for path, _ in stops for depth in range(len(path) + 1)}
+        self._held = {path[:depth] for path, _ in barriers for depth in range(len(path) + 1)}
 
     @cached_property
     def meetings(self) -> tuple[Meeting, ...]:
@@ -201,7 +201,7 @@ class CertainBarriers:
         """The barriers in the gaps, and those that are certain inside the children."""
         if path not in self._held:
             return frozenset()
-        found = frozenset((path, s) for s in gaps if (path, s) in self.stops)
+        found = frozenset((path, s) for s in gaps if (path, s) in self.barriers)
         return found.union(*(self._barriers_inside((*path, child)) for child in children))
 
     def _barriers_inside(self, path: Path) -> frozenset[Gap]:

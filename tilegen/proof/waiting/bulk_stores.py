@@ -23,7 +23,7 @@ from tilegen.lowering.launch.timelines import FILLED, STORES
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused
-from tilegen.proof.reading.said import leaves_that, says
+from tilegen.proof.reading.on_timelines import does, leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import (
     Moment,
@@ -45,16 +45,16 @@ def check_stored(program: Projection) -> None:
         _behind(program, store, waits)
 
 
-def check_stores(walls: CertainBarriers) -> None:
+def check_stores(certain: CertainBarriers) -> None:
     """Refused where one of the others does not hold of a program with what is said of stores."""
-    program = walls.program
+    program = certain.program
     stores, waits = leaves_that(program, "start", STORES), leaves_that(program, "wait", STORES)
     for store in stores:
-        _check_complete(walls, store)
-    _check_waits(walls, stores, waits)
+        _check_complete(certain, store)
+    _check_waits(certain, stores, waits)
     for wait in waits:
         try:
-            _check_waits(walls, stores, [other for other in waits if other is not wait])
+            _check_waits(certain, stores, [other for other in waits if other is not wait])
         except Refused:
             continue
         raise Refused("a wait for stores is there for nothing", "all that is overwritten has others")
@@ -69,7 +69,7 @@ def _check_alone(program: Projection, store: Placed) -> None:
         for use in other.leaf.uses:
             if memory_of(use.buffer) != memory_of(write.buffer):
                 continue
-            if not says(other.leaf.stmt, "start", STORES):
+            if not does(other.leaf.stmt, "start", STORES):
                 raise Refused(
                     f"'{write.buffer}' is stored in bulk at any time, and '{other.leaf.stmt.name}' touches it"
                 )
@@ -80,22 +80,22 @@ def _check_alone(program: Projection, store: Placed) -> None:
                 refuse_possible(program, sentence, here, both)
 
 
-def _check_complete(walls: CertainBarriers, store: Placed) -> None:
-    stops, here = walls.stops, Moment(store)
+def _check_complete(certain: CertainBarriers, store: Placed) -> None:
+    barriers, here = certain.barriers, Moment(store)
     (read,) = [u for u in store.leaf.uses if not u.writes]
     sentence = f"an element of '{read.buffer}' is stored in bulk, and no barrier with a fence stands behind its write"
-    for other, write in _writes(walls.program, store):
-        if says(other.leaf.stmt, "start", FILLED):
+    for other, write in _writes(certain.program, store):
+        if does(other.leaf.stmt, "start", FILLED):
             raise Refused(
                 f"'{read.buffer}' is filled by bulk copies and stored by them, and no thread waits in between"
             )
         before = Moment(other, "'")
         for loop, way in carried_ways_ahead(before, here):
-            if any(stops[gap].fence for gap in walls.barriers_between(other, store, loop)):
+            if any(barriers[gap].fence for gap in certain.barriers_between(other, store, loop)):
                 continue
-            only = rows_of_neighbours(walls, before, here, loop, lambda gap: stops[gap].fence)
+            only = rows_of_neighbours(certain, before, here, loop, lambda gap: barriers[gap].fence)
             both = here.rows + before.rows + way + only + rows_of_same_place(before, write, here, read)
-            refuse_possible(walls.program, sentence, here, both)
+            refuse_possible(certain.program, sentence, here, both)
 
 
 def _writes(program: Projection, store: Placed) -> Iterator[tuple[Placed, Use]]:
@@ -117,9 +117,9 @@ def _behind(program: Projection, store: Placed, waits: Sequence[Placed]) -> list
     return behind
 
 
-def _check_waits(walls: CertainBarriers, stores: Sequence[Placed], waits: Sequence[Placed]) -> None:
+def _check_waits(certain: CertainBarriers, stores: Sequence[Placed], waits: Sequence[Placed]) -> None:
     """What stores read is neither overwritten nor gone before it has been read, if threads wait at `waits`."""
-    program = walls.program
+    program = certain.program
     for store in stores:
         here = Moment(store)
         (read,) = [u for u in store.leaf.uses if not u.writes]
@@ -133,6 +133,6 @@ def _check_waits(walls: CertainBarriers, stores: Sequence[Placed], waits: Sequen
                     rows + rest
                     for s, rows in behind
                     for loop, rest in carried_ways_ahead(s, there)
-                    if walls.barriers_between(s.placed, other, loop)
+                    if certain.barriers_between(s.placed, other, loop)
                 )
                 refuse_uncovered(program, sentence, here, wanted, pieces, there.loops)

@@ -52,8 +52,8 @@ from tilegen.poly.instances import Placed, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.reading.on_timelines import does, is_load, leaves_that
 from tilegen.proof.reading.roles import Ring
-from tilegen.proof.reading.said import is_load, leaves_that, says
 from tilegen.proof.waiting.barriers import CertainBarriers, Gap, Meeting
 from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
 from tilegen.proof.waiting.moments import (
@@ -70,9 +70,9 @@ from tilegen.proof.waiting.moments import (
 from tilegen.proof.waiting.numbers import Event, is_turn
 
 
-def check_events(walls: CertainBarriers) -> None:
+def check_events(certain: CertainBarriers) -> None:
     """Refused where one of these does not hold of a program with what is said at barriers."""
-    protocol = _Protocol(walls)
+    protocol = _Protocol(certain)
     for turn in (*protocol.passes, *protocol.takes):
         protocol.check_turn(turn)
         protocol.check_order(turn)
@@ -100,7 +100,7 @@ def check_events(walls: CertainBarriers) -> None:
         protocol.check_writes(copy)
     protocol.check_memory(protocol.waits)
     for read in protocol.program.leaves:
-        ring = walls.rings.get(read.places[0])
+        ring = certain.rings.get(read.places[0])
         if ring and read not in protocol.copies and not ring.buffers.isdisjoint(read.leaf.buffers):
             protocol.check_released(read, ring)
         elif is_load(read):
@@ -110,10 +110,12 @@ def check_events(walls: CertainBarriers) -> None:
         protocol.check_needed(wait)
 
 
-def meetings_of_waits(walls: CertainBarriers) -> Iterator[Meeting]:
+def meetings_of_waits(certain: CertainBarriers) -> Iterator[Meeting]:
     """Where a barrier keeps an arrival from a thread that is still waiting: in a ring others' arrivals do."""
-    protocol = _Protocol(walls)
-    return chain.from_iterable(protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in walls.rings)
+    protocol = _Protocol(certain)
+    return chain.from_iterable(
+        protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in certain.rings
+    )
 
 
 class _Protocol(Knowledge):
@@ -253,10 +255,10 @@ class _Protocol(Knowledge):
                 for loop, way in carried_ways_ahead(early, here):
                     # Barriers in a ring are those of its consumers alone.
                     in_ring = wait.places[0] in self.rings
-                    if not in_ring and self.walls.barriers_between(wait, arrival, loop):
+                    if not in_ring and self.certain.barriers_between(wait, arrival, loop):
                         continue
                     wanted = both + way
-                    wanted += () if in_ring else rows_of_neighbours(self.walls, early, here, loop)
+                    wanted += () if in_ring else rows_of_neighbours(self.certain, early, here, loop)
                     alone = (rows_of_same_thread(early, here),)
                     pieces = (
                         seen + behind + rows_of_same_thread(arrived, early)
@@ -270,7 +272,7 @@ class _Protocol(Knowledge):
         for arrival in self.at_barrier(self.arrivals, wait):
             copy = next((p for p in self.copies if p.number > arrival.number), arrival)
             for way in ways_later(wait, arrival):
-                between = self.walls.barriers_between(wait, arrival, way[0])
+                between = self.certain.barriers_between(wait, arrival, way[0])
                 one, other = (
                     Use(copy.leaf.stmt.target.buffer, p.leaf.stmt.target.index[:1], p is arrival)
                     for p in (wait, arrival)
@@ -293,7 +295,7 @@ class _Protocol(Knowledge):
             its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
             if its is None or other.places[0] != copy.places[0]:
                 continue
-            if not says(other.leaf.stmt, "start", FILLED):
+            if not does(other.leaf.stmt, "start", FILLED):
                 raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
             before = Moment(other, "'")
             its_barrier, (its_slot, its_phase) = self._barrier_of(before)
@@ -378,9 +380,9 @@ class _Protocol(Knowledge):
             f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
         )
         for (loop, way), use in product(carried_ways_ahead(before, here), uses.values()):
-            if any(self._is_fenced(gap) for gap in self.walls.barriers_between(read, copy, loop)):
+            if any(self._is_fenced(gap) for gap in self.certain.barriers_between(read, copy, loop)):
                 continue
-            only = rows_of_neighbours(self.walls, before, here, loop, self._is_fenced)
+            only = rows_of_neighbours(self.certain, before, here, loop, self._is_fenced)
             both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
             refuse_uncovered(self.program, sentence, here, both, self._own_fences(before, here), before.loops)
 
@@ -393,7 +395,7 @@ class _Protocol(Knowledge):
                 yield fence.rows + before + behind + whose
 
     def _is_fenced(self, gap: Gap) -> bool:
-        return self.walls.stops[gap].fence
+        return self.certain.barriers[gap].fence
 
     def check_memory(self, waits: Sequence[Placed]) -> None:
         """Nothing is read before it has arrived, or overwritten before it has been read."""

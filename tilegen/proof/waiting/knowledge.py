@@ -11,7 +11,7 @@ from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.rows import Rows, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
-from tilegen.proof.reading.said import leaves_that
+from tilegen.proof.reading.on_timelines import leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import RANK, Moment, rows_of_same_thread, ways_ahead
 from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
@@ -20,9 +20,9 @@ from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 class Knowledge:
     """What is said at the barriers of a program."""
 
-    def __init__(self, walls: CertainBarriers) -> None:
-        self.walls, self.rings = walls, walls.rings
-        self.program: Projection = walls.program
+    def __init__(self, certain: CertainBarriers) -> None:
+        self.certain, self.rings = certain, certain.rings
+        self.program: Projection = certain.program
         self.numbers = Numbers(self.program, self.rings)
         self.releases, self.arrivals = leaves_that(self.program, "arrive", EMPTIED), self.numbers.arrivals
         self.waits = leaves_that(self.program, "wait", FILLED, EMPTIED)

@@ -113,12 +113,12 @@ def rows_of_one_life(program: Projection, name: str, one: Moment, two: Moment) -
 
 
 def rows_of_neighbours(
-    walls: CertainBarriers, one: Moment, two: Moment, loop: str | None, has: Callable[[Gap], bool] = lambda gap: True
+    certain: CertainBarriers, one: Moment, two: Moment, loop: str | None, has: Callable[[Gap], bool] = lambda gap: True
 ) -> Rows:
     """Rows that say that no whole iteration with a barrier lies between the two; `has` says which barriers count."""
     found: Rows = ()
     for each, row in rows_of_adjacent(one.placed, two.placed, loop):
-        if any(map(has, walls.barriers_in_iteration(two.placed, each))):
+        if any(map(has, certain.barriers_in_iteration(two.placed, each))):
             found += rename((row,), {f"{each}'": two.names.get(each, each), each: one.names.get(each, each)})
     return found
 

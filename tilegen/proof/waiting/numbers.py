@@ -23,8 +23,8 @@ from tilegen.poly.instances import Placed, Projection, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.reading.on_timelines import does, leaves_that
 from tilegen.proof.reading.roles import Ring
-from tilegen.proof.reading.said import leaves_that, says
 from tilegen.proof.waiting.moments import Moment, refuse_possible
 
 # A place in a run of a ring's loop: in which iterations of the loops around, and the number there. Without a ring, the
@@ -47,7 +47,7 @@ class Event:
 
 def is_turn(placed: Placed) -> bool:
     """True for what takes a turn, or passes it on."""
-    return says(placed.leaf.stmt, "arrive", TURNS) or says(placed.leaf.stmt, "wait", TURNS)
+    return does(placed.leaf.stmt, "arrive", TURNS) or does(placed.leaf.stmt, "wait", TURNS)
 
 
 class Numbers:
@@ -65,7 +65,7 @@ class Numbers:
 
     def _target(self, placed: Placed) -> Access:
         """The barrier and the phase; of a copy, what is said there before it."""
-        if not says(placed.leaf.stmt, "start", FILLED):
+        if not does(placed.leaf.stmt, "start", FILLED):
             return placed.leaf.stmt.target
         name = placed.leaf.stmt.target.buffer
         found = [p for p in self.arrivals if p.number < placed.number and p.places[0] == placed.places[0]]

@@ -19,7 +19,7 @@ from tilegen.ir.affine import var
 from tilegen.lowering.launch.timelines import EMPTIED, Timeline
 from tilegen.poly.instances import Placed
 from tilegen.poly.rows import Rows
-from tilegen.proof.reading.said import Does, Said, is_event, leaves_that, says
+from tilegen.proof.reading.on_timelines import Does, OnTimeline, does, is_event, leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.knowledge import Knowledge
 from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_same_thread, ways_ahead
@@ -27,23 +27,23 @@ from tilegen.proof.waiting.numbers import Event
 from tilegen.proof.waiting.waits import placed_at
 
 
-def check_products(walls: CertainBarriers) -> None:
+def check_products(certain: CertainBarriers) -> None:
     """Refused where one of these does not hold."""
-    found = _Products(walls)
-    stops = [placed_at(found.program, gap) for gap in walls.stops]
+    found = _Products(certain)
+    barriers = [placed_at(found.program, gap) for gap in certain.barriers]
     for product in (placed for placed in found.program.leaves if _line_of(placed)):
         for other in found.at_launch(found.program.leaves, product):
             for name in () if is_event(other.leaf.stmt) else found.registers_of_both(product, other):
                 found.check_ahead(product, other, name)
                 found.check_ended(product, other, name)
-        for stop in found.at_launch([*stops, *found.releases], product):
-            found.check_ended(product, stop, "")
+        for barrier in found.at_launch([*barriers, *found.releases], product):
+            found.check_ended(product, barrier, "")
 
 
 def _line_of(placed: Placed) -> Timeline | None:
     """The timeline of a product."""
     stmt = placed.leaf.stmt
-    return stmt.line if isinstance(stmt, Said) and stmt.does == "start" and stmt.line.in_registers else None
+    return stmt.line if isinstance(stmt, OnTimeline) and stmt.does == "start" and stmt.line.in_registers else None
 
 
 class _Products(Knowledge):
@@ -93,7 +93,7 @@ class _Products(Knowledge):
         begins, all_ = self._of(product, "fence", ""), self._of(product, "wait")
         earlier = self._of(product, "wait", left=1)
         at: list[Rows] = [()]
-        if ring and says(other.leaf.stmt, "arrive", EMPTIED):
+        if ring and does(other.leaf.stmt, "arrive", EMPTIED):
             at = [*self.numbers.is_at(here, Event(self.numbers.point(there, var(ring.loop))))]
         of_name = [[p for p in each if name in ("", p.leaf.stmt.name)] for each in (all_, earlier)]
         what = f"'{name}' is used" if name else "others are let overwrite what it reads"

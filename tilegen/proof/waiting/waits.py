@@ -16,18 +16,20 @@ from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly.instances import Leaf, Placed, Projection
 from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused, Unproved
-from tilegen.proof.reading.said import Said
-from tilegen.proof.waiting.barriers import Gap, GroupCount, Stop
+from tilegen.proof.reading.on_timelines import OnTimeline
+from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
 from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_one_life, rows_of_same_place, ways_ahead
 
 # Behind all that stands in a child.
 LAST = 1 << 30
 
 
-def check_waits(program: Projection, stops: Mapping[Gap, Stop], copies: Sequence[tuple[Stmt, GroupCount]]) -> None:
+def check_waits(
+    program: Projection, barriers: Mapping[Gap, FoundBarrier], copies: Sequence[tuple[Stmt, GroupCount]]
+) -> None:
     """Refused where something is read, or written again, that an asynchronous copy may not have written yet."""
     made = {id(stmt): groups for stmt, groups in copies}
-    waits = [(placed_at(program, gap), stop) for gap, stop in stops.items() if stop.wait is not None]
+    waits = [(placed_at(program, gap), barrier) for gap, barrier in barriers.items() if barrier.wait is not None]
     for copy in program.leaves:
         if id(copy.leaf.stmt) in made:
             (name,) = copy.leaf.written_buffers
@@ -52,12 +54,12 @@ def placed_at(program: Projection, gap: Gap) -> Placed:
 
 
 def _check_pair(
-    program: Projection, copy: Placed, other: Placed, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]
+    program: Projection, copy: Placed, other: Placed, made: GroupCount, waits: Sequence[tuple[Placed, FoundBarrier]]
 ) -> None:
     here, there = Moment(other), Moment(copy, "'")
     (write,) = [u for u in copy.leaf.uses if u.writes]
-    if isinstance(other.leaf.stmt, Said) and other.leaf.stmt.line != COPIES:
-        waits = [(placed, stop) for placed, stop in waits if stop.fence]
+    if isinstance(other.leaf.stmt, OnTimeline) and other.leaf.stmt.line != COPIES:
+        waits = [(placed, barrier) for placed, barrier in waits if barrier.fence]
     for use in {(u.index, u.writes): u for u in other.leaf.uses if u.buffer == write.buffer}.values():
         # What is read there of an earlier life is nothing that is used.
         life = () if use.writes else rows_of_one_life(program, write.buffer, there, here)
@@ -68,18 +70,20 @@ def _check_pair(
             try:
                 refuse_uncovered(program, sentence, here, wanted, _ended(there, here, made, waits), there.loops)
             except Refused:
-                if any(stop.made.since != made.since for _, stop in waits):
+                if any(barrier.made.since != made.since for _, barrier in waits):
                     raise Unproved("asynchronous copies are made in one loop and waited for in another") from None
                 raise
 
 
-def _ended(there: Moment, here: Moment, made: GroupCount, waits: Sequence[tuple[Placed, Stop]]) -> Iterator[Rows]:
+def _ended(
+    there: Moment, here: Moment, made: GroupCount, waits: Sequence[tuple[Placed, FoundBarrier]]
+) -> Iterator[Rows]:
     """Rows for each wait before `here` that has ended what is copied `there`."""
-    for placed, stop in waits:
-        if stop.wait is None or stop.made.since != made.since:
+    for placed, barrier in waits:
+        if barrier.wait is None or barrier.made.since != made.since:
             continue
         seen = Moment(placed, "''")
-        ended = seen.form(stop.made.groups - stop.wait).minus(there.form(made.groups), 1).nonnegative()
+        ended = seen.form(barrier.made.groups - barrier.wait).minus(there.form(made.groups), 1).nonnegative()
         if made.since:
             names = there.leaf.names[: there.leaf.names.index(made.since) + 1]
             pairs = [(there.names.get(n, n), seen.names.get(n, n)) for n in names]

@@ -17,7 +17,7 @@ def test_vectors_are_given_up_loop_by_loop():
     assert unmet((aligned,), {"M": 8, "N": 8, "K": 8}, {"C": 4}) == {"C.reg.v"}
     odd = unmet((aligned,), {"M": 7, "N": 8, "K": 8}, {})
     assert odd == {"A.shared.reg.v"}
-    (launch,) = lower(tree, loose=odd)
+    (launch,) = lower(tree, scalarized=odd)
     assert [str(c) for c in launch.requires] == ["N%4 == 0"]
     assert launch.alignment == {"B": 16, "C": 16}
     assert prove(tree.kernel, (launch,)).verdict == "proved"

@@ -14,7 +14,7 @@ Does = Literal["start", "arrive", "wait", "fence"]
 
 
 @dataclass(frozen=True)
-class Said(Stmt):
+class OnTimeline(Stmt):
     """A statement that does one of these on a timeline; waits are for all, but for the last `left` groups."""
 
     does: Does = "start"
@@ -22,27 +22,27 @@ class Said(Stmt):
     left: int = 0
 
 
-def says(node: object, does: Does, *lines: Timeline) -> TypeGuard[Said]:
+def does(node: object, what: Does, *lines: Timeline) -> TypeGuard[OnTimeline]:
     """True for a statement that does this on one of the timelines."""
-    return isinstance(node, Said) and node.does == does and node.line in lines
+    return isinstance(node, OnTimeline) and node.does == what and node.line in lines
 
 
 def is_event(node: object) -> bool:
     """True for what is said of events, and is nothing that the kernel has."""
-    return isinstance(node, Said) and node.does != "start"
+    return isinstance(node, OnTimeline) and node.does != "start"
 
 
 def is_load(placed: Placed) -> bool:
     """True for a statement whose thread reads memory itself: no copy or product that only starts here."""
-    return not isinstance(placed.leaf.stmt, Said)
+    return not isinstance(placed.leaf.stmt, OnTimeline)
 
 
-def started(stmt: Stmt, line: Timeline) -> Said:
+def started(stmt: Stmt, line: Timeline) -> OnTimeline:
     """The statement, as work that is started on a timeline."""
-    return Said(**{f.name: getattr(stmt, f.name) for f in fields(Stmt)}, line=line)
+    return OnTimeline(**{f.name: getattr(stmt, f.name) for f in fields(Stmt)}, line=line)
 
 
-def leaves_that(program: Projection, does: Does, *lines: Timeline, left: int = 0) -> list[Placed]:
+def leaves_that(program: Projection, what: Does, *lines: Timeline, left: int = 0) -> list[Placed]:
     """The leaves of the program whose statements do this on one of the timelines."""
     each = ((placed, placed.leaf.stmt) for placed in program.leaves)
-    return [placed for placed, stmt in each if says(stmt, does, *lines) and stmt.left == left]
+    return [placed for placed, stmt in each if does(stmt, what, *lines) and stmt.left == left]
