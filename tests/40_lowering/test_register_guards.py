@@ -205,4 +205,4 @@ def test_sums_of_fragments_are_added_without_tests():
     (launch,) = lower(stock.schedule_stock("hgemm", "promoted").tree)
     text = emit((launch,))
     assert text.count("+= Tf[") == 1
-    assert "if (" not in text.partition("hold<64>(&Tf[0]);")[2].partition("release(")[0]
+    assert "if (" not in text.partition("hold<64>(&Tf[0]);")[2].partition("ring.release")[0]

@@ -62,6 +62,23 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
+{
+    __syncwarp();
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
 // The same at the barriers at this place in several blocks of the cluster, a bit mask.
 __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, int blocks)
 {
@@ -78,13 +95,6 @@ __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, 
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -98,6 +108,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // gemm: grid (ceil(N/32), ceil(((M + 15)/16)/2)*2), clusters of (1, 2), block (32, 5), 5176 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(((M + 15)/16)/2)*2 <= 65535
@@ -133,8 +167,7 @@ gemm(float* __restrict__ C,
 
     const bool is_consumer = ti < 4;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<3> ring = {filled, emptied};
 
         // cache_register(C, at=bj)
         float C_reg[4] = {};
@@ -143,7 +176,7 @@ gemm(float* __restrict__ C,
         // pipeline(ko, 3)
         // specialize(ko)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-            wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
+            ring.wait_filled();  // A.shared and B.shared have arrived
 
             if (bj * 32 + tj < N) {
                 if (full_tile && ko * 8 + 7 < K) {
@@ -151,7 +184,7 @@ gemm(float* __restrict__ C,
                         // tile(ti, 4) -> ti, wi
                         #pragma unroll
                         for (int wi = 0; wi < 4; ++wi)
-                            C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
+                            C_reg[wi] += A_shared[ring.slot][ti * 4 + wi][ki] * B_shared[ring.slot][ki][tj];
                     }
                 } else {
                     for (int ki = 0; ki < 8; ++ki)
@@ -159,14 +192,14 @@ gemm(float* __restrict__ C,
                             #pragma unroll
                             for (int wi = 0; wi < 4; ++wi)
                                 if (bi * 32 + ci * 16 + ti * 4 + wi < M)
-                                    C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
+                                    C_reg[wi] += A_shared[ring.slot][ti * 4 + wi][ki] * B_shared[ring.slot][ki][tj];
                 }
             }
 
             fence_async();
-            release_in_cluster(&emptied[slot], 3);  // A.shared and B.shared have been read
+            release_in_cluster(&emptied[ring.slot], 3);  // A.shared and B.shared have been read
 
-            next_slot<3>(slot, phase);
+            ring.advance();
         }
 
         if (bj * 32 + tj < N) {
@@ -183,21 +216,20 @@ gemm(float* __restrict__ C,
         }
     } else {
         if (tid == 128) {
-            int slot = 0;
-            int phase = 0;
+            Ring<3> ring = {filled, emptied};
 
             for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
+                ring.wait_emptied();  // A.shared and B.shared have been read
 
-                expect_bytes(&filled[slot], 1536);
+                ring.expect(1536);
                 // bulk(A.shared)
-                copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 32 + ci * 16);
+                copy_box_2d(A_shared[ring.slot], A_map, &filled[ring.slot], ko * 8, bi * 32 + ci * 16);
 
                 // bulk(B.shared)
                 // multicast(B.shared, ci)
-                multicast_box_2d(B_shared[slot][ci * 4], B_map, &filled[slot], 3, bj * 32, ko * 8 + ci * 4);
+                multicast_box_2d(B_shared[ring.slot][ci * 4], B_map, &filled[ring.slot], 3, bj * 32, ko * 8 + ci * 4);
 
-                next_slot<3>(slot, phase);
+                ring.advance();
             }
         }
     }

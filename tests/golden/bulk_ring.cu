@@ -45,7 +45,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -61,13 +61,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -81,6 +74,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // gemm: grid (ceil(N/32), ceil(M/16)), block (32, 5), 5176 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ceil(M/16) <= 65535
@@ -115,8 +132,7 @@ gemm(float* __restrict__ C,
 
     const bool is_consumer = ti < 4;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<3> ring = {filled, emptied};
 
         // cache_register(C, at=bj)
         float C_reg[4] = {};
@@ -125,7 +141,7 @@ gemm(float* __restrict__ C,
         // pipeline(ko, 3)
         // specialize(ko)
         for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-            wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
+            ring.wait_filled();  // A.shared and B.shared have arrived
 
             if (bj * 32 + tj < N) {
                 if (full_tile && ko * 8 + 7 < K) {
@@ -133,7 +149,7 @@ gemm(float* __restrict__ C,
                         // tile(ti, 4) -> ti, wi
                         #pragma unroll
                         for (int wi = 0; wi < 4; ++wi)
-                            C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
+                            C_reg[wi] += A_shared[ring.slot][ti * 4 + wi][ki] * B_shared[ring.slot][ki][tj];
                     }
                 } else {
                     for (int ki = 0; ki < 8; ++ki)
@@ -141,14 +157,14 @@ gemm(float* __restrict__ C,
                             #pragma unroll
                             for (int wi = 0; wi < 4; ++wi)
                                 if (bi * 16 + ti * 4 + wi < M)
-                                    C_reg[wi] += A_shared[slot][ti * 4 + wi][ki] * B_shared[slot][ki][tj];
+                                    C_reg[wi] += A_shared[ring.slot][ti * 4 + wi][ki] * B_shared[ring.slot][ki][tj];
                 }
             }
 
             fence_async();
-            release(&emptied[slot]);  // A.shared and B.shared have been read
+            ring.release();  // A.shared and B.shared have been read
 
-            next_slot<3>(slot, phase);
+            ring.advance();
         }
 
         if (bj * 32 + tj < N) {
@@ -165,20 +181,19 @@ gemm(float* __restrict__ C,
         }
     } else {
         if (tid == 128) {
-            int slot = 0;
-            int phase = 0;
+            Ring<3> ring = {filled, emptied};
 
             for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
+                ring.wait_emptied();  // A.shared and B.shared have been read
 
-                expect_bytes(&filled[slot], 1536);
+                ring.expect(1536);
                 // bulk(A.shared)
-                copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 16);
+                copy_box_2d(A_shared[ring.slot], A_map, &filled[ring.slot], ko * 8, bi * 16);
 
                 // bulk(B.shared)
-                copy_box_2d(B_shared[slot], B_map, &filled[slot], bj * 32, ko * 8);
+                copy_box_2d(B_shared[ring.slot], B_map, &filled[ring.slot], bj * 32, ko * 8);
 
-                next_slot<3>(slot, phase);
+                ring.advance();
             }
         }
     }

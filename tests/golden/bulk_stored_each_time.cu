@@ -51,9 +51,8 @@ transpose(const float* __restrict__ X, const __grid_constant__ TensorMap Y_map, 
     __shared__ __align__(1024) float out[8][32];
 
     for (int bj = 0; bj < (N + 7) / 8; ++bj) {
-        if (tid == 0) {
+        if (tid == 0)
             wait_stores_read();  // out has been read
-        }
 
         __syncthreads();  // before the next bj overwrites out
 
@@ -69,7 +68,6 @@ transpose(const float* __restrict__ X, const __grid_constant__ TensorMap Y_map, 
         }
     }
 
-    if (tid == 0) {
+    if (tid == 0)
         wait_stores_read();  // out has been read
-    }
 }

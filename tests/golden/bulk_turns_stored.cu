@@ -51,7 +51,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -65,20 +65,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
-}
-
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
-// Advances by `count` slots of a ring at once.
-template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
-{
-    parity ^= (slot + count) / slots % 2;
-    slot = (slot + count) % slots;
 }
 
 // Waits for the turn of a group; both groups together have `threads` threads.
@@ -106,6 +92,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
@@ -159,53 +169,49 @@ gemm(const __grid_constant__ TensorMap A_map,
 
     const bool is_consumer = w < 2;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<2> ring = {filled, emptied};
 
-        if (w >= 1) {
-            skip_slots<2>(slot, phase, (K + 7) / 8);  // the slots of the other group
-        }
+        if (w >= 1)
+            ring.skip((K + 7) / 8);  // the slots of the other group
 
         for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px) {
             // cache_register(C, at=px)
             float C_reg[8] = {};
-            if (w >= 1) {
+            if (w >= 1)
                 take_turn<64>(w);  // the operands of the tile before have arrived
-            }
 
             // tile(k, 8) -> ko, ki
             // pipeline(ko, 2)
             // specialize(ko, turns=w)
             for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                wait_barrier(&filled[slot], phase);  // A.shared and B.shared have arrived
+                ring.wait_filled();  // A.shared and B.shared have arrived
 
                 if (px * 64 + w * 32 + tj < N) {
                     if (bi * 8 + 7 < M && ko * 8 + 7 < K) {
                         #pragma unroll
                         for (int ti = 0; ti < 8; ++ti)
                             for (int ki = 0; ki < 8; ++ki)
-                                C_reg[ti] += A_shared[slot][ti][ki] * B_shared[slot][ki][tj];
+                                C_reg[ti] += A_shared[ring.slot][ti][ki] * B_shared[ring.slot][ki][tj];
                     } else {
                         #pragma unroll
                         for (int ti = 0; ti < 8; ++ti)
                             if (bi * 8 + ti < M)
                                 for (int ki = 0; ki < 8; ++ki)
                                     if (ko * 8 + ki < K)
-                                        C_reg[ti] += A_shared[slot][ti][ki] * B_shared[slot][ki][tj];
+                                        C_reg[ti] += A_shared[ring.slot][ti][ki] * B_shared[ring.slot][ki][tj];
                     }
                 }
 
                 fence_async();
-                release(&emptied[slot]);  // A.shared and B.shared have been read
+                ring.release();  // A.shared and B.shared have been read
 
-                next_slot<2>(slot, phase);
+                ring.advance();
             }
 
             pass_turn<64>(1 - w);  // the operands of this tile have arrived
 
-            if (tj == 0) {
+            if (tj == 0)
                 wait_stores_read();  // Cs has been read
-            }
 
             wait_for_group<32>(w);  // before the next px overwrites Cs
 
@@ -222,34 +228,31 @@ gemm(const __grid_constant__ TensorMap A_map,
                 end_stores();
             }
 
-            skip_slots<2>(slot, phase, (K + 7) / 8);  // the slots of the other group
+            ring.skip((K + 7) / 8);  // the slots of the other group
 
-            if (w < 1) {
+            if (w < 1)
                 take_turn<64>(w);  // the operands of the tile before have arrived
-            }
         }
 
-        if (tj == 0) {
+        if (tj == 0)
             wait_stores_read();  // Cs has been read
-        }
     } else {
         if (tj == 0) {
-            int slot = 0;
-            int phase = 0;
+            Ring<2> ring = {filled, emptied};
 
             for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px)
                 for (int turn = 0; turn < 2; ++turn)
                     for (int ko = 0; ko < (K + 7) / 8; ++ko) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // A.shared and B.shared have been read
+                        ring.wait_emptied();  // A.shared and B.shared have been read
 
-                        expect_bytes(&filled[slot], 1280);
+                        ring.expect(1280);
                         // bulk(A.shared)
-                        copy_box_2d(A_shared[slot], A_map, &filled[slot], ko * 8, bi * 8);
+                        copy_box_2d(A_shared[ring.slot], A_map, &filled[ring.slot], ko * 8, bi * 8);
 
                         // bulk(B.shared)
-                        copy_box_2d(B_shared[slot], B_map, &filled[slot], px * 64 + turn * 32, ko * 8);
+                        copy_box_2d(B_shared[ring.slot], B_map, &filled[ring.slot], px * 64 + turn * 32, ko * 8);
 
-                        next_slot<2>(slot, phase);
+                        ring.advance();
                     }
         }
     }

@@ -123,7 +123,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -139,13 +139,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -159,6 +152,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Raises the registers of each thread of the warpgroup to `count`; waits until others have released enough.
 template <int count> __device__ __forceinline__ void take_registers()
@@ -485,8 +502,7 @@ gemm_f16x2_P(float* __restrict__ C,
     if (is_consumer) {
         take_registers<240>();
 
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -506,7 +522,7 @@ gemm_f16x2_P(float* __restrict__ C,
             // pipeline(ko, STAGES)
             // specialize(ko, registers=240)
             for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                wait_barrier(&filled[slot], phase);  // Rs and Ss have arrived
+                ring.wait_filled();  // Rs and Ss have arrived
 
                 // cache_register(part, at=ko) -> Tf
                 float Tf[64];
@@ -532,8 +548,9 @@ gemm_f16x2_P(float* __restrict__ C,
                             // unroll(fk)
                             #pragma unroll
                             for (int fk = 0; fk < 4; ++fk)
-                                wgmma_m64n128k16_trans_f16(Tf, describe_128<1024, 0>(&Rs[slot][p][wi * 64][fk * KI]),
-                                                           describe_128<1024, 16384>(&Ss[slot][0][q][fk * KI][0]));
+                                wgmma_m64n128k16_trans_f16(Tf, describe_128<1024,
+                                                           0>(&Rs[ring.slot][p][wi * 64][fk * KI]), describe_128<1024,
+                                                           16384>(&Ss[ring.slot][0][q][fk * KI][0]));
                         }
                     } else {
                         #pragma unroll
@@ -542,8 +559,9 @@ gemm_f16x2_P(float* __restrict__ C,
                                 #pragma unroll
                                 for (int fk = 0; fk < 4; ++fk)
                                     wgmma_m64n128k16_trans_f16(Tf, describe_128<1024,
-                                                               0>(&Rs[slot][p][wi * 64][fk * KI]), describe_128<1024,
-                                                               16384>(&Ss[slot][0][q][fk * KI][0]));
+                                                               0>(&Rs[ring.slot][p][wi * 64][fk * KI]),
+                                                               describe_128<1024,
+                                                               16384>(&Ss[ring.slot][0][q][fk * KI][0]));
                     }
                 }
 
@@ -558,9 +576,9 @@ gemm_f16x2_P(float* __restrict__ C,
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Pf[tj_high * 4 + i64_high * 2 + tj_low] += Tf[tj_high * 4 + i64_high * 2 + tj_low];
 
-                release(&emptied[slot]);  // Rs and Ss have been read
+                ring.release();  // Rs and Ss have been read
 
-                next_slot<STAGES>(slot, phase);
+                ring.advance();
             }
 
             if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
@@ -624,27 +642,26 @@ gemm_f16x2_P(float* __restrict__ C,
         give_registers<24>();
 
         if (tid == 256) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
                 const int bi = row_of_tile(tiles, tile);
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int ko = 0; ko < (K + 63) / 64; ++ko) {
-                    wait_barrier(&emptied[slot], phase ^ 1);  // Rs and Ss have been read
+                    ring.wait_emptied();  // Rs and Ss have been read
 
-                    expect_bytes(&filled[slot], 65536);
+                    ring.expect(65536);
                     // bulk(Rs)
-                    copy_box_3d(Rs[slot], R_map, &filled[slot], ko * 64, bi * TM, 0);
+                    copy_box_3d(Rs[ring.slot], R_map, &filled[ring.slot], ko * 64, bi * TM, 0);
 
                     #pragma unroll
                     for (int Ss_p = 0; Ss_p < 2; ++Ss_p) {
                         // bulk(Ss)
-                        copy_box_3d(Ss[slot][Ss_p], S_map, &filled[slot], bj * TN + Ss_p * 64, ko * 64, 0);
+                        copy_box_3d(Ss[ring.slot][Ss_p], S_map, &filled[ring.slot], bj * TN + Ss_p * 64, ko * 64, 0);
                     }
 
-                    next_slot<STAGES>(slot, phase);
+                    ring.advance();
                 }
             }
         }

@@ -103,7 +103,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -119,19 +119,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
-// The previous slot of a ring.
-template <int slots> __device__ __forceinline__ int slot_before(int slot)
-{
-    return slot > 0 ? slot - 1 : slots - 1;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -145,6 +132,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_4d(const TensorMap& map, const void* from, int c0, int c1, int c2, int c3)
@@ -236,8 +247,7 @@ hconv(const __grid_constant__ TensorMap X_map,
 
     const bool is_consumer = wi < 2;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
         for (int bx = 0; bx < (W + TX - 1) / TX; ++bx) {
             // cache_register(P, at=bx) -> Pf
@@ -257,7 +267,7 @@ hconv(const __grid_constant__ TensorMap X_map,
                 // pipeline(q, STAGES)
                 // specialize(q, overlap=1)
                 for (int q = 0; q < 3; ++q) {
-                    wait_barrier(&filled[slot], phase);  // Xs and Ks have arrived
+                    ring.wait_filled();  // Xs and Ks have arrived
 
                     begin_wgmma();
 
@@ -269,24 +279,23 @@ hconv(const __grid_constant__ TensorMap X_map,
                             // unroll(fk)
                             #pragma unroll
                             for (int fk = 0; fk < 4; ++fk)
-                                wgmma_m64n64k16_f16(Pf, describe_128<1024, 0>(&Xs[slot][wi][r][0][fk * 16]),
-                                                    describe_128<1024, 0>(&Ks[slot][r][0][0][fk * 16]));
+                                wgmma_m64n64k16_f16(Pf, describe_128<1024, 0>(&Xs[ring.slot][wi][r][0][fk * 16]),
+                                                    describe_128<1024, 0>(&Ks[ring.slot][r][0][0][fk * 16]));
                         }
                     }
 
                     complete_earlier_wgmma();
 
-                    if (q >= 1) {
-                        release(&emptied[slot_before<STAGES>(slot)]);  // Xs and Ks have been read
-                    }
+                    if (q >= 1)
+                        ring.release_previous();  // Xs and Ks have been read
 
-                    next_slot<STAGES>(slot, phase);
+                    ring.advance();
                 }
 
                 complete_wgmma();
                 hold<32>(&Pf[0]);
 
-                release(&emptied[slot_before<STAGES>(slot)]);  // Xs and Ks have been read
+                ring.release_previous();  // Xs and Ks have been read
             }
 
             // cache_register(Y, at=bx) -> Yf
@@ -299,9 +308,8 @@ hconv(const __grid_constant__ TensorMap X_map,
                     for (int tf_low = 0; tf_low < 2; ++tf_low)
                         Yf[tf_high * 4 + i64_high * 2 + tf_low] = __float2half(Pf[tf_high * 4 + i64_high * 2 + tf_low]);
 
-            if (tid == 0) {
+            if (tid == 0)
                 wait_stores_read();  // Ys has been read
-            }
 
             wait_for_each_other<256>();  // before the next bx overwrites Ys
 
@@ -325,30 +333,29 @@ hconv(const __grid_constant__ TensorMap X_map,
             }
         }
 
-        if (tid == 0) {
+        if (tid == 0)
             wait_stores_read();  // Ys has been read
-        }
     } else {
         if (tid == 256) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int bx = 0; bx < (W + TX - 1) / TX; ++bx)
                 for (int co = 0; co < (C + TC - 1) / TC; ++co)
                     for (int q = 0; q < 3; ++q) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // Xs and Ks have been read
+                        ring.wait_emptied();  // Xs and Ks have been read
 
-                        expect_bytes(&filled[slot], 45056);
+                        ring.expect(45056);
                         // bulk(Xs)
-                        copy_box_4d(Xs[slot], X_map, &filled[slot], co * TC, bx * TX + q - 1, by * TY - 1, bn * TN);
+                        copy_box_4d(Xs[ring.slot], X_map, &filled[ring.slot], co * TC, bx * TX + q - 1, by * TY - 1,
+                                    bn * TN);
 
                         #pragma unroll
                         for (int Ks_r = 0; Ks_r < 3; ++Ks_r) {
                             // bulk(Ks)
-                            copy_box_4d(Ks[slot][Ks_r], K_map, &filled[slot], co * TC, q, Ks_r, bf * TF);
+                            copy_box_4d(Ks[ring.slot][Ks_r], K_map, &filled[ring.slot], co * TC, q, Ks_r, bf * TF);
                         }
 
-                        next_slot<STAGES>(slot, phase);
+                        ring.advance();
                     }
         }
     }

@@ -106,6 +106,23 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
+// One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
+{
+    __syncwarp();
+    unsigned chosen;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(chosen));
+    if (chosen) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
 // The same at the barriers at this place in several blocks of the cluster, a bit mask.
 __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, int blocks)
 {
@@ -122,13 +139,6 @@ __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, 
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -142,6 +152,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Tiles in the order in which blocks take them: down the rows of a group, then down its next column, then the next
 // group. The last group has the remaining rows. Matrices follow one another.
@@ -263,8 +297,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
     const bool is_consumer = wi < 2;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -284,7 +317,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
             // pipeline(ko, STAGES)
             // specialize(ko)
             for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+                ring.wait_filled();  // As and Bs have arrived
 
                 hold<128>(&Pf[0]);
                 begin_wgmma();
@@ -293,15 +326,15 @@ hgemm(__nv_bfloat16* __restrict__ C,
                 // unroll(fk)
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                                                describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
+                    wgmma_m64n256k16_trans_bf16(Pf, describe_128<1024, 0>(&As[ring.slot][wi * 64][fk * KI]),
+                                                describe_128<1024, 8192>(&Bs[ring.slot][0][fk * KI][0]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
 
-                release_in_cluster(&emptied[slot], 3);  // As and Bs have been read
+                release_in_cluster(&emptied[ring.slot], 3);  // As and Bs have been read
 
-                next_slot<STAGES>(slot, phase);
+                ring.advance();
             }
 
             // cache_register(C, at=bj) -> Cf
@@ -357,29 +390,28 @@ hgemm(__nv_bfloat16* __restrict__ C,
         }
     } else {
         if (tid == 256) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
                 const int bi = row_of_tile(tiles, tile);
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                    wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+                    ring.wait_emptied();  // As and Bs have been read
 
-                    expect_bytes(&filled[slot], 49152);
+                    ring.expect(49152);
                     // bulk(As)
-                    copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * (2 * TM) + ci * TM);
+                    copy_box_2d(As[ring.slot], A_map, &filled[ring.slot], ko * TK, bi * (2 * TM) + ci * TM);
 
                     #pragma unroll
                     for (int p = 0; p < 2; ++p) {
                         // bulk(Bs)
                         // multicast(Bs, ci)
-                        multicast_box_2d(Bs[slot][ci * 2 + p], B_map, &filled[slot], 3, bj * TN + ci * TM + p * 64,
-                                         ko * TK);
+                        multicast_box_2d(Bs[ring.slot][ci * 2 + p], B_map, &filled[ring.slot], 3,
+                                         bj * TN + ci * TM + p * 64, ko * TK);
                     }
 
-                    next_slot<STAGES>(slot, phase);
+                    ring.advance();
                 }
             }
         }

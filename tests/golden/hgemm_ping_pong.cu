@@ -103,7 +103,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -117,26 +117,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
         const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
     }
-}
-
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
-// The previous slot of a ring.
-template <int slots> __device__ __forceinline__ int slot_before(int slot)
-{
-    return slot > 0 ? slot - 1 : slots - 1;
-}
-
-// Advances by `count` slots of a ring at once.
-template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
-{
-    parity ^= (slot + count) / slots % 2;
-    slot = (slot + count) % slots;
 }
 
 // Waits for the turn of a group; both groups together have `threads` threads.
@@ -164,6 +144,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)
@@ -304,12 +308,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
     if (is_consumer) {
         take_registers<240>();
 
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
-        if (w >= 1) {
-            skip_slots<STAGES>(slot, phase, (K + TK - 1) / TK);  // the slots of the other group
-        }
+        if (w >= 1)
+            ring.skip((K + TK - 1) / TK);  // the slots of the other group
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -330,15 +332,14 @@ hgemm(const __grid_constant__ TensorMap A_map,
 
             hold<128>(&Pf[0][0]);
 
-            if (w >= 1) {
+            if (w >= 1)
                 take_turn<256>(w);  // the operands of the tile before have arrived
-            }
 
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
             for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+                ring.wait_filled();  // As and Bs have arrived
 
                 begin_wgmma();
 
@@ -348,17 +349,16 @@ hgemm(const __grid_constant__ TensorMap A_map,
                     // unroll(fk)
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
-                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[slot][wi * 64][fk * KI]),
-                                                    describe_128<1024, 8192>(&Bs[slot][0][fk * KI][0]));
+                        wgmma_m64n128k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[ring.slot][wi * 64][fk * KI]),
+                                                    describe_128<1024, 8192>(&Bs[ring.slot][0][fk * KI][0]));
                 }
 
                 complete_earlier_wgmma();
 
-                if (ko >= 1) {
-                    release(&emptied[slot_before<STAGES>(slot)]);  // As and Bs have been read
-                }
+                if (ko >= 1)
+                    ring.release_previous();  // As and Bs have been read
 
-                next_slot<STAGES>(slot, phase);
+                ring.advance();
             }
 
             pass_turn<256>(1 - w);  // the operands of this tile have arrived
@@ -366,9 +366,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + TK - 1) / TK >= 1) {
-                release(&emptied[slot_before<STAGES>(slot)]);  // As and Bs have been read
-            }
+            if ((K + TK - 1) / TK >= 1)
+                ring.release_previous();  // As and Bs have been read
 
             // cache_register(C, at=bj) -> Cf
             __align__(4) __nv_bfloat16 Cf[2][64];
@@ -386,9 +385,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // tile(sj, 64) -> hj, jj
             #pragma unroll
             for (int hj = 0; hj < 2; ++hj) {
-                if (lane == 0) {
+                if (lane == 0)
                     wait_stores_read();  // Cs has been read
-                }
 
                 wait_for_group<128>(w);  // before the next hj overwrites Cs
 
@@ -415,22 +413,19 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 }
             }
 
-            skip_slots<STAGES>(slot, phase, (K + TK - 1) / TK);  // the slots of the other group
+            ring.skip((K + TK - 1) / TK);  // the slots of the other group
 
-            if (w < 1) {
+            if (w < 1)
                 take_turn<256>(w);  // the operands of the tile before have arrived
-            }
         }
 
-        if (lane == 0) {
+        if (lane == 0)
             wait_stores_read();  // Cs has been read
-        }
     } else {
         give_registers<24>();
 
         if (lane == 0) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
                 const int bi = row_of_tile(tiles, tile);
@@ -438,20 +433,20 @@ hgemm(const __grid_constant__ TensorMap A_map,
 
                 for (int turn = 0; turn < 2; ++turn)
                     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                        wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+                        ring.wait_emptied();  // As and Bs have been read
 
-                        expect_bytes(&filled[slot], 32768);
+                        ring.expect(32768);
                         // bulk(As)
-                        copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * TM);
+                        copy_box_2d(As[ring.slot], A_map, &filled[ring.slot], ko * TK, bi * TM);
 
                         #pragma unroll
                         for (int p = 0; p < 2; ++p) {
                             // bulk(Bs)
-                            copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * (2 * TN) + turn * 128 + p * 64,
-                                        ko * TK);
+                            copy_box_2d(Bs[ring.slot][p], B_map, &filled[ring.slot],
+                                        bj * (2 * TN) + turn * 128 + p * 64, ko * TK);
                         }
 
-                        next_slot<STAGES>(slot, phase);
+                        ring.advance();
                     }
             }
         }

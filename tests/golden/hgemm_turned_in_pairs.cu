@@ -88,7 +88,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -104,13 +104,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -124,6 +117,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Raises the registers of each thread of the warpgroup to `count`; waits until others have released enough.
 template <int count> __device__ __forceinline__ void take_registers()
@@ -245,8 +262,7 @@ hgemm_tf32_rz(float* __restrict__ C,
     if (is_consumer) {
         take_registers<240>();
 
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -266,7 +282,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             // pipeline(ko, STAGES)
             // specialize(ko, registers=240)
             for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                wait_barrier(&filled[slot], phase);  // As and Bs have arrived
+                ring.wait_filled();  // As and Bs have arrived
 
                 // cache_register(Bs, at=wj) -> Bf
                 float Bf[4][4];
@@ -279,7 +295,7 @@ hgemm_tf32_rz(float* __restrict__ C,
                         #pragma unroll
                         for (int kk_high = 0; kk_high < 2; ++kk_high)
                             Bf[fk][kk_high * 2 + j64_high] =
-                                Bs[slot][wj * 2 + lane / 32 / 2][fk * KI + kk_high * 4
+                                Bs[ring.slot][wj * 2 + lane / 32 / 2][fk * KI + kk_high * 4
                                     + lane % 4][(((lane / 4) % 8 / 4) * 16 + ((lane / 32) % 2) * 8
                                                  + ((lane / 4) % 4) * 2
                                                  + j64_high) ^ (((kk_high * 4 + lane % 4) & 7) << 2)];
@@ -290,16 +306,16 @@ hgemm_tf32_rz(float* __restrict__ C,
 
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
-                    wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[slot][0][fk * KI]));
+                    wgmma_m64n256k8_registers_tf32_rz(Cf, Bf[fk], describe_128<1024, 0>(&As[ring.slot][0][fk * KI]));
 
                 complete_wgmma();
                 hold<128>(&Cf[0]);
                 hold<16>(&Bf[0][0]);
 
                 fence_async();
-                release(&emptied[slot]);  // As and Bs have been read
+                ring.release();  // As and Bs have been read
 
-                next_slot<STAGES>(slot, phase);
+                ring.advance();
             }
 
             if (bj * TN + j0 + 1 < N) {
@@ -334,27 +350,26 @@ hgemm_tf32_rz(float* __restrict__ C,
         give_registers<24>();
 
         if (tid == 256) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
                 const int bi = row_of_tile(tiles, tile);
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
-                    wait_barrier(&emptied[slot], phase ^ 1);  // As and Bs have been read
+                    ring.wait_emptied();  // As and Bs have been read
 
-                    expect_bytes(&filled[slot], 49152);
+                    ring.expect(49152);
                     // bulk(As)
-                    copy_box_2d(As[slot], A_map, &filled[slot], ko * TK, bi * TM);
+                    copy_box_2d(As[ring.slot], A_map, &filled[ring.slot], ko * TK, bi * TM);
 
                     #pragma unroll
                     for (int p = 0; p < 4; ++p) {
                         // bulk(Bs)
-                        copy_box_2d(Bs[slot][p], B_map, &filled[slot], bj * TN + p * 32, ko * TK);
+                        copy_box_2d(Bs[ring.slot][p], B_map, &filled[ring.slot], bj * TN + p * 32, ko * TK);
                     }
 
-                    next_slot<STAGES>(slot, phase);
+                    ring.advance();
                 }
             }
         }

@@ -100,7 +100,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -116,13 +116,6 @@ __device__ __forceinline__ void release(unsigned long long* barrier)
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
 // Waits until the phase of this parity of a barrier is complete.
 __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int parity)
 {
@@ -136,6 +129,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warpgroup; A: f16[64, 16] in shared, B: f16[16, 256] in shared,
 //     C: f32[64, 256]
@@ -250,8 +267,7 @@ matching_f16_best(const __half* __restrict__ A,
 
     const bool is_consumer = wi < 2;
     if (is_consumer) {
-        int slot = 0;
-        int phase = 0;
+        Ring<STAGES> ring = {filled, emptied};
 
         // cache_best(best, best.best, bi)
         float best_best_reg[2];
@@ -306,7 +322,7 @@ matching_f16_best(const __half* __restrict__ A,
             // pipeline(ko, STAGES)
             // specialize(ko)
             for (int ko = 0; ko < 2; ++ko) {
-                wait_barrier(&filled[slot], phase);  // Bs has arrived
+                ring.wait_filled();  // Bs has arrived
 
                 hold<128>(&Pf[0]);
                 begin_wgmma();
@@ -316,14 +332,14 @@ matching_f16_best(const __half* __restrict__ A,
                 #pragma unroll
                 for (int fk = 0; fk < 4; ++fk)
                     wgmma_m64n256k16_f16(Pf, describe_128<1024, 0>(&As[ko][wi * 64][fk * KI]), describe_128<1024,
-                                         0>(&Bs[slot][0][fk * KI]));
+                                         0>(&Bs[ring.slot][0][fk * KI]));
 
                 complete_wgmma();
                 hold<128>(&Pf[0]);
 
-                release(&emptied[slot]);  // Bs has been read
+                ring.release();  // Bs has been read
 
-                next_slot<STAGES>(slot, phase);
+                ring.advance();
             }
 
             if (full_tile && bj * TN + (TN - 1) < M) {
@@ -387,18 +403,17 @@ matching_f16_best(const __half* __restrict__ A,
         }
     } else {
         if (tid == 256) {
-            int slot = 0;
-            int phase = 0;
+            Ring<STAGES> ring = {filled, emptied};
 
             for (int bj = 0; bj < (M + TN - 1) / TN; ++bj)
                 for (int ko = 0; ko < 2; ++ko) {
-                    wait_barrier(&emptied[slot], phase ^ 1);  // Bs has been read
+                    ring.wait_emptied();  // Bs has been read
 
-                    expect_bytes(&filled[slot], 32768);
+                    ring.expect(32768);
                     // bulk(Bs)
-                    copy_box_2d(Bs[slot], B_map, &filled[slot], ko * TK, bj * TN);
+                    copy_box_2d(Bs[ring.slot], B_map, &filled[ring.slot], ko * TK, bj * TN);
 
-                    next_slot<STAGES>(slot, phase);
+                    ring.advance();
                 }
         }
     }

@@ -62,7 +62,7 @@ FAULTS = {
     "stale buffer": [(r"\[\((\w+) \+ \d\) % (\d)\]", r"[\1 % \2]"), (r"\[(\w+) % (\d)\]", r"[(\1 + 1) % \2]")],
     "swapped loops or statements": [
         (r"^( *for .*\n)(\s*#pragma.*\n|)( *for .*\n)", r"\3\2\1"),
-        (r"^(?! *const | *int slot = 0;)( *[\w\[\]. ]+ [+*]?= .*;\n)(?! *const )( *[\w\[\]. ]+ [+*]?= .*;\n)", r"\2\1"),
+        (r"^(?! *const )( *[\w\[\]. ]+ [+*]?= .*;\n)(?! *const )( *[\w\[\]. ]+ [+*]?= .*;\n)", r"\2\1"),
     ],
     "wrong call": [(r"^( *\w*(?:multiply|load_|store_|update_)\w*\((?:.*, )?)(?=[^,&\n]+\);\n)", r"\g<1>1 + ")],
     "wrong coordinate": [

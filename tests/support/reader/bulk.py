@@ -10,6 +10,14 @@ from tilegen.lowering.launch.program import Start, TimelineNode
 from tilegen.lowering.launch.timelines import ONE, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 
 ReadByBulk = TimelineNode
+# What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
+OF_RINGS = {
+    "wait_filled": ("wait_barrier", "filled", 0),
+    "wait_emptied": ("wait_barrier", "emptied", 1),
+    "expect": ("expect_bytes", "filled", 0),
+    "release": ("arrive_once_a_warp", "emptied", 0),
+    "release_previous": ("arrive_once_a_warp", "emptied", 0),
+}
 
 
 class BulkTexts(Values, DealtTiles):
@@ -28,14 +36,13 @@ class BulkTexts(Values, DealtTiles):
             case StartRing(at):
                 # Read at one place of the ring: no two integers of it are alike there.
                 self.env[at.number] = (2 * at.slots + 1) * at.slots + at.slots - 1
-                for value in self._in_ring(at):
-                    text = self._take_declaration(texts, ("int",))
-                    same(self.term(text.start), 0, f"the start of {at.number}")
-                    self.scope[text.name] = value
+                text = self._take_declaration(texts, ("Ring", "<", str(at.slots), ">"))
+                places = [self.place(("at", array, ("number", 0))) for array in text.start[1:]]
+                same(places, [((at.filled, (0,)),), ((at.emptied, (0,)),)], f"the barriers of {at.number}")
+                self.scope[text.name] = at
             case NextSlot(at, by):
-                (_, word, kinds, (slot, phase, *count)) = self._take(texts, c_text.Call).call
-                same((word, kinds), ("next_slot" if by == ONE else "skip_slots", (str(at.slots),)), "other slots")
-                same([self.term(slot), self.term(phase)], self._in_ring(at), "their place")
+                (_, word, _, (ring, *count)) = self._take(texts, c_text.Call).call
+                same((word, self.term(ring)), ("advance" if by == ONE else "skip", at), "other slots")
                 same([self.term(each) for each in count], [] if by == ONE else [by.evaluate(self.env)], "how many")
             case _ if node.line.name == "launches" and not self.cuda:
                 pass  # OpenCL's run one after the other
@@ -51,7 +58,7 @@ class BulkTexts(Values, DealtTiles):
             case "filled" | "emptied", Await():
                 self._same_call(texts, "wait_barrier", [self._at(node.at), node.number.evaluate(self.env) % 2])
             case "emptied", Arrive(blocks=0):
-                self._same_call(texts, "release", [self._at(node.at)])
+                self._same_call(texts, "arrive_once_a_warp", [self._at(node.at)])
             case "emptied", Arrive():
                 self._same_call(texts, "release_in_cluster", [self._at(node.at), node.blocks])
             case "stores", Start():
@@ -89,6 +96,10 @@ class BulkTexts(Values, DealtTiles):
     def _same_call(self, texts, word, arguments, kinds=()):
         """The next statement is this call; of addresses the places are compared."""
         (_, found, given, values) = self._take(texts, c_text.Call).call
+        if found in OF_RINGS:
+            found, values, read = self._at_ring(found, *values)
+            same((found, given, read + list(map(self.term, values))), (word, kinds, arguments), "a call")
+            return
         read = [self._barrier_at(value) if value[0] == "&" else self.term(value) for value in values]
         same((found, given, read), (word, kinds, arguments), "a call")
 
@@ -104,9 +115,14 @@ class BulkTexts(Values, DealtTiles):
         self._same_coordinates(places, coordinates)
         same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
 
-    def _in_ring(self, at):
-        """The slot and the parity of the phase."""
-        return [self.env[at.number] % at.slots, self.env[at.number] // at.slots % 2]
+    def _at_ring(self, word, ring, *values):
+        """(the function that does the same with a barrier, its other arguments, the barrier and the parity)."""
+        at = self.term(ring)
+        slot, parity = self.in_ring(at)
+        does, array, turned = OF_RINGS[word]
+        slot = (slot - 1) % at.slots if word == "release_previous" else slot
+        waits = [parity ^ turned] if does == "wait_barrier" else []
+        return does, values, [((getattr(at, array), (slot,)),), *waits]
 
     def barrier_call(self, node, texts):
         word = ("wait_for_each_other", (str(node.count),)) if node.count else ("__syncthreads", ())

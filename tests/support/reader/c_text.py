@@ -21,7 +21,7 @@ const bool char uchar ushort short int uint long ulong float double half unsigne
 __half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __global __local __private
 """
 _TYPE_WORDS = frozenset(_WORDS.split())
-_DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern", "Tiles"}
+_DECLARES = _TYPE_WORDS | {"__shared__", "__align__", "extern", "Tiles", "Ring"}
 VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|longlong|float|double)(2|3|4|8|16)$")
 
 
@@ -276,7 +276,7 @@ class _Reader:
             elif self.next(1) in ("[", "=", ";"):
                 name = self.declared(self.take())
             else:
-                words += [self.take()]
+                words += [str(self.constants.get(self.next(), self.take()))]
                 if words[-1] == "__align__":
                     self.take("(")
                     align = int(self.take())
@@ -393,8 +393,8 @@ class _Reader:
                 template = tuple(str(self.constants.get(word, word)) for word in words if word != ",")
                 self.take(">"), self.take("(")
                 value = ("call", value[1], template, self.arguments())
-            elif value[0] == "name" and self.took("("):
-                value = ("call", value[1], (), self.arguments())
+            elif value[0] in ("name", "field") and self.took("("):  # a struct is the first argument of its functions
+                value = ("call", value[-1], (), (*value[1:-1], *self.arguments()))
             else:
                 return value
 

@@ -17,6 +17,7 @@ from tilegen.interpreter.scalar import converter
 from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, ONLY, Access, Cast, Const, Gather, Index, Load, Nothing, Op, Scalar
 from tilegen.ir.parts.operations import OPERATIONS
+from tilegen.lowering.launch.timelines import RingPlace
 
 FUNCTIONS = {"fabs": "abs", "fmin": "min", "fmax": "max", "rint": "round", "ffloor_div": "//", "ffloor_mod": "%"}
 # The words for an update in one access, in CUDA and in OpenCL, where sums of floats are helpers.
@@ -95,6 +96,10 @@ class Values:
 
     def plain(self, access):
         return ("load", *self.place_of(access))
+
+    def in_ring(self, at):
+        """The slot and the parity of the phase."""
+        return [self.env[at.number] % at.slots, self.env[at.number] // at.slots % 2]
 
     def _load_term(self, access):
         dtype = self.launch.buffers[access.buffer].dtype
@@ -302,6 +307,8 @@ class Values:
                 return found
             case ("*", ("cast", words, ("name", name))) if self._find_memory(name).dims == -1:
                 return ("vector", self._find_memory(name).name)
+            case ("field", ("name", ring), "slot") if ring in self.scope and isinstance(self.scope[ring], RingPlace):
+                return self.in_ring(self.scope[ring])[0]
             case ("at", *_) | ("field", *_) | ("*", _):
                 return ("load", *self.place(text))
             case ("zeros of", word) | ("cast", (word,), ("number", 0)) if c_text.VECTOR_TYPE.match(word):
@@ -310,8 +317,8 @@ class Values:
                 return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):
                 return ("select", *map(self.term, args))
-            case ("call", "slot_before", (slots,), (slot,)):
-                return (self.term(slot) - 1) % int(slots)
+            case ("call", "before", (), (("name", ring), slot)):
+                return (self.term(slot) - 1) % self.scope[ring].slots
             case ("call", word, _, args):
                 single = self.cuda and word[-1] == "f" and (word[:-1] in OPERATIONS or word[:-1] in FUNCTIONS)
                 word = word.removesuffix("f") if single else word

@@ -14,7 +14,7 @@ from tilegen.backends.text.body import Body
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
-from tilegen.backends.text.names import TILES, names_of
+from tilegen.backends.text.names import TILES, names_of, places_in_rings
 from tilegen.backends.text.tiles import describe_tiles, tile_coordinates
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
@@ -30,7 +30,7 @@ from tilegen.lowering.launch.grid import Product, limits_of_grid
 from tilegen.lowering.launch.memory import shared_layout
 from tilegen.lowering.launch.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import Fence, StartRing
+from tilegen.lowering.launch.timelines import Fence
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -61,12 +61,10 @@ def emit_lines(launches: Sequence[Launch], language: str = "cuda", title: str = 
 
 
 def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
-    places = {node.place for node in launch.nodes if isinstance(node, StartRing)}
-    launch = replace(launch, body=in_slots(launch.body, places)) if places else launch
-    parities = {place.phase for place in places}
     names = names_of(launch)
+    launch = replace(launch, body=in_slots(launch.body, places)) if (places := places_in_rings(launch)) else launch
     named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
-    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parities, named)
+    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, named)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []

@@ -370,8 +370,8 @@ class Body:
 
 
 def _is_simple(lines: list[str]) -> bool:
-    """True of one statement on a line of its own."""
-    return len(lines) == 1 and lines[0].endswith(";")
+    """True of one statement on a line of its own, with what is said beside it."""
+    return len(lines) == 1 and lines[0].partition("  // ")[0].endswith(";")
 
 
 def _is_plain(node: Spmd) -> bool:

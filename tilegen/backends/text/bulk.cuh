@@ -57,7 +57,7 @@ __device__ __forceinline__ void expect_bytes(unsigned long long* barrier, int by
 }
 
 // One lane arrives at the barrier for its warp, when all lanes have read what the barrier guards.
-__device__ __forceinline__ void release(unsigned long long* barrier)
+__device__ __forceinline__ void arrive_once_a_warp(unsigned long long* barrier)
 {
     __syncwarp();
     unsigned chosen;
@@ -89,26 +89,6 @@ __device__ __forceinline__ void release_in_cluster(unsigned long long* barrier, 
     }
 }
 
-// Advances to the next slot of a ring. Behind the last slot comes the first one, in a phase of the other parity.
-template <int slots> __device__ __forceinline__ void next_slot(int& slot, int& parity)
-{
-    slot = slot + 1 < slots ? slot + 1 : 0;
-    parity ^= slot == 0;
-}
-
-// The previous slot of a ring.
-template <int slots> __device__ __forceinline__ int slot_before(int slot)
-{
-    return slot > 0 ? slot - 1 : slots - 1;
-}
-
-// Advances by `count` slots of a ring at once.
-template <int slots, class Count> __device__ __forceinline__ void skip_slots(int& slot, int& parity, Count count)
-{
-    parity ^= (slot + count) / slots % 2;
-    slot = (slot + count) % slots;
-}
-
 // Waits for the turn of a group; both groups together have `threads` threads.
 template <int threads> __device__ __forceinline__ void take_turn(int group)
 {
@@ -134,6 +114,30 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
                      "}"
                      : "=r"(done) : "r"(at), "r"(parity) : "memory");
 }
+
+// A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
+// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// phase of the other parity.
+template <int slots> struct Ring {
+    unsigned long long *filled, *emptied;  // a barrier for each slot
+    int parity = 0, slot = 0;
+    __device__ __forceinline__ void wait_filled() { wait_barrier(&filled[slot], parity); }
+    __device__ __forceinline__ void wait_emptied() { wait_barrier(&emptied[slot], parity ^ 1); }
+    __device__ __forceinline__ void expect(int bytes) { expect_bytes(&filled[slot], bytes); }
+    __device__ __forceinline__ void release() { arrive_once_a_warp(&emptied[slot]); }
+    __device__ __forceinline__ void release_previous() { arrive_once_a_warp(&emptied[before(slot)]); }
+    static __device__ __forceinline__ int before(int slot) { return slot > 0 ? slot - 1 : slots - 1; }
+    __device__ __forceinline__ void advance()
+    {
+        slot = slot + 1 < slots ? slot + 1 : 0;
+        parity ^= slot == 0;
+    }
+    template <class Count> __device__ __forceinline__ void skip(Count count)
+    {
+        parity ^= (slot + count) / slots % 2;
+        slot = (slot + count) % slots;
+    }
+};
 
 // Starts the store of a box from shared memory to a tensor; nothing is written beyond the tensor.
 __device__ __forceinline__ void store_box_2d(const TensorMap& map, const void* from, int c0, int c1)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.printing.reserved_words import fresh, means
 from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Perform, Spmd, Start
-from tilegen.lowering.launch.timelines import StartRing
+from tilegen.lowering.launch.timelines import RingPlace, StartRing
 
 _NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
@@ -48,18 +48,22 @@ def names_of(launch: Launch) -> dict[str, str]:
             names[name] = fresh(name, taken)
         else:
             names[name] = short
-    return names
+    return names | {p.slot: f"{names[p.ring]}.slot" for p in places_in_rings(launch)}
+
+
+def places_in_rings(launch: Launch) -> set[RingPlace]:
+    return {node.place for node in launch.nodes if isinstance(node, StartRing)}
 
 
 def _integers(node: Spmd) -> tuple[str, ...]:
-    """The integers that a node gives names to."""
+    """The integers, and the places in rings, that a node gives names to."""
     match node:
         case For(name) | Let(name):
             return (name,)
         case Function(parameters=names):
             return names
         case StartRing(place):
-            return place.slot, place.phase
+            return (place.ring,)
         case _:
             return ()
 
@@ -90,9 +94,8 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
                 inner = (*inner, name)
             _see(node.body, inner, near)
         elif isinstance(node, StartRing):
-            for name in _integers(node):
-                _note_overlaps(near, name, path)
-                path = (*path, name)
+            _note_overlaps(near, node.place.ring, path)
+            path = (*path, node.place.ring)
         elif isinstance(node, _NAMED):
             _note_overlaps(near, node.name, path)
             if isinstance(node, Let):

@@ -17,6 +17,9 @@ from tilegen.lowering.launch.timelines import (
     BLOCK,
     CLUSTER,
     COPIES,
+    EMPTIED,
+    FILLED,
+    FILLED_IN_RING,
     ONE,
     Arrive,
     Await,
@@ -43,16 +46,21 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
                 return [*calls, f"{CLUSTER.wait};  // the barriers of all blocks have been started"]
             return [*calls, f"{BLOCK.wait};  // the barriers have been started"]
         case StartRing(place):
-            return [f"int {writer.names[name]} = 0;" for name in (place.slot, place.phase)]
+            slots = _slots(place, writer)
+            ring, filled, emptied = (writer.names[name] for name in (place.ring, place.filled, place.emptied))
+            return [f"Ring<{slots}> {ring} = {{{filled}, {emptied}}};"]
         case NextSlot(place, by):
-            at = f"{writer.names[place.slot]}, {writer.names[place.phase]}"
-            slots = _slots(place.number, place.slots, writer)
+            ring = writer.names[place.ring]
             if by == ONE:
-                return [f"next_slot<{slots}>({at});"]
-            return [f"skip_slots<{slots}>({at}, {writer.index(by)});  // the slots of the other group"]
+                return [f"{ring}.advance();"]
+            return [f"{ring}.skip({writer.index(by)});  // the slots of the other group"]
         case _ if node.line.only_cuda and writer.dialect is not CUDA:
             return []
     line, said = node.line, _Said(node, writer)
+    if said.in_ring:
+        line = FILLED_IN_RING if line == FILLED else line
+        phase = var(said.in_ring.removesuffix("slot") + "phase")
+        assert not isinstance(node, Await) or node.number == phase - (line == EMPTIED)
     match node:
         case Start():
             return [*said.call(line.opens), *lines(node.body), *said.call(line.arrive)]
@@ -96,9 +104,15 @@ class _Said:
         node, writer = self.node, self.writer
         match word:
             case "at" if isinstance(node.at, Access):
-                return _released(node.at, writer) if isinstance(node, Arrive) else _address(node.at, writer)
+                if self["previous"]:
+                    return f"&{writer.names[node.at.buffer]}[{self['ring']}.before({writer.names[self.in_ring]})]"
+                return f"&{writer.element(node.at.buffer, node.at.index)}"
             case "parity":
-                return _parity(node.number, writer)
+                return writer.index(node.number % 2)
+            case "ring":
+                return writer.names[self.in_ring].removesuffix(".slot")
+            case "previous":
+                return "_previous" if self.in_ring and node.at.index != (var(self.in_ring),) else ""
             case "earlier_":
                 return "earlier_" if node.left else ""
             case "have":
@@ -121,13 +135,20 @@ class _Said:
                 said = getattr(node, word)
                 return writer.index(said) if isinstance(said, Affine) else said
 
+    @property
+    def in_ring(self) -> str:
+        """The slot of the ring where the thread is, if it speaks of a barrier there or in the slot before."""
+        at = getattr(self.node, "at", None)
+        names = at.index[0].names() if isinstance(at, Access) else ()
+        return next((name for name in names if name.endswith(".slot")), "")
+
 
 def _have(buffers: tuple[str, ...]) -> str:
     return f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
 
 
 def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
-    """`body` with the slot and the phase of a number in a ring in two integers, as which a thread counts it on."""
+    """`body` with the slot and the phase of a number in a ring in two integers, which a thread counts on."""
     integers: dict[Atom, Affine] = {}
     for place in places:
         number, slots, slot = var(place.number), place.slots, var(place.slot)
@@ -143,33 +164,10 @@ def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
     return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
 
 
-def _address(barrier: Access, writer: Writer) -> str:
-    return f"&{writer.element(barrier.buffer, barrier.index)}"
-
-
-def _slots(number: str, slots: int, writer: Writer) -> str:
-    """How many slots the ring has in which a thread is at `number`, of its loop, by the parameter that says so."""
-    stages = writer.parameters.stages.get(number.partition(".")[0])
-    return stages.name if stages and stages.value == slots else str(slots)
-
-
-def _released(barrier: Access, writer: Writer) -> str:
-    """The address of the barrier of a slot, or of the one before a slot."""
-    match barrier.index:
-        case (Affine(terms=((Mod(arg, by), 1),), const=0),) if arg.const == by - 1:
-            (slot,) = arg.names()
-            before = f"slot_before<{_slots(slot, by, writer)}>({writer.names[slot]})"
-            return f"&{writer.names[barrier.buffer]}[{before}]"
-        case _:
-            return _address(barrier, writer)
-
-
-def _parity(phase: Affine, writer: Writer) -> str:
-    """The parity of a phase. Of one that a ring counts the text has no more than that."""
-    changed, rest = phase.const % 2, phase - phase.const
-    if rest.names() & {*writer.parities}:
-        return writer.index(rest) + (" ^ 1" if changed else "")
-    return writer.index((rest + changed) % 2)
+def _slots(place: RingPlace, writer: Writer) -> str:
+    """How many slots a ring has, by the parameter of its loop that says so."""
+    stages = writer.parameters.stages.get(place.number.partition(".")[0])
+    return stages.name if stages and stages.value == place.slots else str(place.slots)
 
 
 def _first_place(access: Access, writer: Writer) -> str:

@@ -30,7 +30,8 @@ class Timeline:
     """How events are counted, and what the text says.
 
     Words have what is the node's own in braces: `at` (the address of the barrier, or its number), `parity` (of the
-    number), `count`, `blocks`, `left` (`earlier_` where any are), and in comments `have` (its buffers with a verb).
+    number), `ring` (where the thread is in the ring of the barrier), `count`, `blocks`, `left` (`earlier_` where any
+    are), and in comments `have` (its buffers with a verb).
 
     Attributes:
         name: of the row.
@@ -75,12 +76,13 @@ FILLED = Timeline(
     box="copy_box_{rank}d({place}, {map}, {at}, {coordinates})",
     box_of_blocks="multicast_box_{rank}d({place}, {map}, {at}, {blocks}, {coordinates})",
 )
+FILLED_IN_RING = replace(FILLED, wait="{ring}.wait_filled()", opens="{ring}.expect({count})")  # what the text says
 EMPTIED = Timeline(
     "emptied",
     "warps",
-    "wait_barrier({at}, {parity})",
+    "{ring}.wait_emptied()",
     "{have} been read",
-    arrive="release({at})",
+    arrive="{ring}.release{previous}()",
     arrived="{have} been read",
     arrive_at_blocks="release_in_cluster({at}, {blocks})",
 )
@@ -269,11 +271,18 @@ class RingPlace:
     """Where a thread is in a ring of `slots`: `number` counts the iterations of its loop, of all runs, from 0.
 
     The slot of an iteration is this number modulo `slots`, the phase the number divided by that. The text has the two
-    in integers called `slot` and `phase`; of the phase it has the parity, which is all that a wait asks for.
+    in a `ring`, with the arrays of barriers `filled` and `emptied`; of the phase it has the parity, which is all that
+    a wait asks for.
     """
 
     number: str
     slots: int
+    filled: str = ""
+    emptied: str = ""
+
+    @property
+    def ring(self) -> str:
+        return f"{self.number}.ring"
 
     @property
     def slot(self) -> str:

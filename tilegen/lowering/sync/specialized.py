@@ -21,11 +21,13 @@ from tilegen.lowering.launch.program import Flag, For, If, Let, Spmd, Start, nod
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
     CONSUMERS,
+    EMPTIED,
     FILLED,
     REGISTERS,
     Arrive,
     Await,
     Barrier,
+    Event,
     NextSlot,
     RingPlace,
     StartBarriers,
@@ -126,7 +128,8 @@ def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     (slot,) = wait.barrier.index
     ((atom, _),) = slot.terms
     assert isinstance(atom, Mod)
-    place = RingPlace(f"{ring.name}.number", atom.by)
+    arrays = {e.line: e.barrier.buffer for e in nodes(ring.body) if isinstance(e, Event) and e.line.has_phases}
+    place = RingPlace(f"{ring.name}.number", atom.by, arrays[FILLED], arrays[EMPTIED])
     counted = rewrite(ring.body, lambda value: _at_place(value, slot, {ring.name: var(place.number)}))
     new = replace(ring, body=(*counted, NextSlot(place)))
     return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))

@@ -56,7 +56,6 @@ class Writer:
     buffers: Mapping[str, Buffer]
     wide: bool
     approximate: Collection[str] = ()
-    parities: Collection[str] = ()  # phases of which the text has the parity alone
     parameters: ParameterNames = field(default_factory=ParameterNames)
     # What has been written: the same few sums and tests stand in many lines.
     _texts: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
