@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A test sees what tilegen does now, whatever the user's programs have stored; those of the cache turn it on again.
 os.environ["TILEGEN_CACHE_BYTES"] = "0"
@@ -26,7 +26,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     atexit.register(rmtree, os.environ["PYTHONPYCACHEPREFIX"], ignore_errors=True)
 
 # How long an example takes tells of the machine.
-settings.register_profile("tilegen", deadline=None)
+settings.register_profile("tilegen", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tilegen")
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.workers import wait_until
 from tilegen.backends.devices.devices import engine
 from tilegen.backends.system import nvml
 from tilegen.backends.system.nvml import Reading, Sensors
@@ -89,9 +90,9 @@ def test_what_a_gpu_does_not_tell_is_left_out(monkeypatch) -> None:
     [
         ((), 0),  # a driver that hides them
         ((os.getpid(),), 0),
-        ((os.getpid(), 999_999), 1),
-        ((999_999,), 0),  # this one, by its number outside of its container
-        ((999_998, 999_999), 1),
+        ((os.getpid(), os.getpid() + 1), 1),
+        ((os.getpid() + 1,), 0),  # this one, by its number outside of its container
+        ((os.getpid() + 1, os.getpid() + 2), 1),
     ],
 )
 def test_other_processes_are_counted(processes, others, monkeypatch) -> None:
@@ -125,8 +126,7 @@ class Seen:
 def test_a_watch_reads_until_its_block_ends() -> None:
     gpu = SimpleNamespace(on_gpu=True)
     with Watch(gpu, Seen) as watch:
-        while (watch.conditions() or Conditions()).readings < 4:
-            time.sleep(0.005)
+        wait_until(lambda: (watch.conditions() or Conditions()).readings >= 4)
     found = watch.conditions()
     assert found is not None
     assert found.clock_mhz == Readings(1200.0, 1980.0, 1980.0)
@@ -165,7 +165,7 @@ def test_a_gpu_tells_its_state() -> None:
     found = device_of(engine("cuda"))
     assert {"uuid", "driver", "cuda", "power_limit_w"} <= set(found.facts)
     with Watch(engine("cuda")) as watch:
-        time.sleep(0.2)
+        wait_until(lambda: (watch.conditions() or Conditions()).readings > 2)
     told = watch.conditions()
     assert told is not None
     assert told.readings > 2

@@ -48,8 +48,8 @@ def candidate(number: int) -> Candidate:
 
 def test_each_gpu_times_one_candidate_at_a_time_and_all_work_at_once(two_gpus, tmp_path) -> None:
     assert two_gpus.find_device().name == "a fake GPU"
-    asked = [two_gpus.submit(candidate(n), None) for n in range(1, 13)]
-    outcomes = [each.result(60) for each in asked]
+    asked = [two_gpus.submit(candidate(n), None) for n in (1, 1, *range(2, 12))]
+    outcomes = [each.result() for each in asked]
     assert all(each.state == "measured" for each in outcomes)
     spans = defaultdict(list)
     for line in (tmp_path / "log").read_text().splitlines():
@@ -134,7 +134,7 @@ def test_a_dask_cluster_evaluates(tmp_path, monkeypatch, capsys) -> None:
     Path("mine.tg").write_text(TEXT)
     made = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": None, "silence_logs": 50}
     with distributed.LocalCluster(**made) as cluster:
-        words = ["tune", "mine.tg", "--device", "cpu", "--size", "N=512", "--search", "random", "--budget", "2m"]
+        words = ["tune", "mine.tg", "--device", "cpu", "--size", "N=512", "--search", "random", "--budget", "2h"]
         more = ["--dask", cluster.scheduler_address, "--resume", "run.jsonl", "--json", "result.json"]
         assert run([*words, *more]) == 0
     assert json.loads(Path("result.json").read_text())["best"]["schedule"] == "s"

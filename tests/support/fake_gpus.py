@@ -1,7 +1,7 @@
 """What children of a tuning run do on GPUs that are not there.
 
-What they time takes a tenth of a second, which they write down; a candidate with T = 0 takes an hour, and the schedule
-`faults` ends in a fault. A message says which process it was.
+What they time takes a tenth of a second, which they write down. A candidate with T = 0 takes an hour, one with T = 1
+waits until a second GPU has one, and the schedule `faults` ends in a fault. A message says which process it was.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from time import monotonic, sleep
 
+from tests.support.workers import wait_until
 from tilegen.lab.records.records import Device
 from tilegen.tune.task import Outcome
 
@@ -35,11 +36,22 @@ def answer(what, task, *arguments):
 
 def measure(gpu, candidate) -> None:
     start = monotonic()
-    if not dict(candidate.parameters)["T"]:
-        write(f"{gpu} hangs")
-        sleep(3600)
+    match dict(candidate.parameters)["T"]:
+        case 0:
+            write(f"{gpu} hangs")
+            sleep(3600)
+        case 1:
+            meet(gpu)
     sleep(0.1)
     write(f"{gpu} {start} {monotonic()}")
+
+
+def meet(gpu) -> None:
+    """Returns when a second GPU has come here."""
+    here = Path(os.environ["FAKE_GPUS_LOG"]).with_suffix(".meeting")
+    here.mkdir(exist_ok=True)
+    (here / gpu).touch()
+    wait_until(lambda: len(list(here.iterdir())) > 1)
 
 
 def write(line: str) -> None:
