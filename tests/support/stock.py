@@ -52,8 +52,11 @@ LITTLE = {"GZ": 2, "TN": 1, "KP": 64}
 def lighter(name, schedule):
     """`schedule_stock` with LITTLE of what only repeats, where its steps allow that."""
     found = find(name, schedule)
-    repeated = {p.name for p in found.parameters} & LITTLE.keys() - (set() if "conv" in found.kernel else {"TN"})
+    own = {p.name: p.default for p in found.parameters}
+    repeated = own.keys() & LITTLE.keys() - (set() if "conv" in found.kernel else {"TN"})
     little = dict(fewer(name, schedule)) | {each: LITTLE[each] for each in sorted(repeated)}
+    if "KP" in repeated:  # a part of a sum has whole tiles
+        little["KP"] = max(LITTLE["KP"], own.get("TK", 1))
     try:
         return schedule_stock(name, schedule, SMALLER.get(name, ()), tuple(little.items()))
     except TilegenError:  # as where images fill the rows that a warpgroup needs
