@@ -50,10 +50,13 @@ instruction few_rows(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", first(["sm_90a", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100"]))
 @pytest.mark.parametrize("declared", [*STOCK.values(), FEW_ROWS], ids=lambda declared: declared.name)
-def test_it_assembles(declared: Instruction, arch: str) -> None:
-    if declared.runs_on(arch):
-        spills = nvrtc.compile_text(trial_kernel(declared), arch).resources["trial"].spills
-        assert spills == 0 or declared.unit == "warpgroup"  # a table of 96 places beside as many results
+def test_it_assembles(declared: Instruction, arch: str, request: pytest.FixtureRequest) -> None:
+    if not declared.runs_on(arch):
+        return
+    if declared.unit == "warpgroup":  # it may spill: a table of 96 places beside as many results
+        request.getfixturevalue("quick_compiler")
+    found = nvrtc.compile_text(trial_kernel(declared), arch).resources["trial"]
+    assert found.spills == 0 or declared.unit == "warpgroup"
 
 
 def test_the_function_reads_as_declared() -> None:
