@@ -1,4 +1,4 @@
-"""Rows walked to and fro become rows walked one way, and only where nothing can notice."""
+"""Rows walked back and forth become rows walked one way, and only where nothing can notice."""
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Op, Stmt

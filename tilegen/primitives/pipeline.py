@@ -13,7 +13,7 @@ from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_seri
 
 @primitive("pipelining")
 class Pipeline:
-    """Copy ahead of use: `stages` - 1 iterations before, while earlier ones compute.
+    """Copy before use: `stages` - 1 iterations before, while earlier ones compute.
 
     kernel:
         kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:

@@ -14,7 +14,7 @@ from tilegen.primitives.rewriting.tree import need_constant, need_loop, need_ser
 
 @primitive("execution")
 class Serpentine:
-    """Walk nested loops to and fro: in every second iteration of the first, the others run backwards.
+    """Walk nested loops back and forth: in every second iteration of the first, the others run backwards.
 
     kernel:
         kernel outer(a: f32[4], b: f32[8]) -> C: f32[4, 8]:

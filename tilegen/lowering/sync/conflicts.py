@@ -59,7 +59,7 @@ class Conflict:
 def conflicts(tree: Tree, block: Block, waits: Sequence[tuple[Path, Stmt]] = ()) -> tuple[Conflict, ...]:
     """The conflicts of a tree with one launch, whose copies have been dealt out to threads.
 
-    `waits` are statements that all threads of the block run ahead of what is at their places.
+    `waits` are statements that all threads of the block run before what is at their places.
     """
     places, found, more = list(_places(tree.body, (), ())), list[Conflict](), list[Placed]()
     for path, stmt in waits:

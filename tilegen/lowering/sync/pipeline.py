@@ -1,4 +1,4 @@
-"""Pipelined loops: copies run ahead of their use, in as many buffers as there are stages.
+"""Pipelined loops: copies run before their use, in as many buffers as there are stages.
 
     for ko < n  3 stages             for ko.fill < 2
       A.shared[..] = A[.. ko ..]       A.shared[ko.fill, ..] = A[.. ko.fill ..]       if ko.fill < n

@@ -50,7 +50,7 @@ def with_whole_rings(tree: Tree, scalarized: frozenset[str]) -> frozenset[str]:
 
 def without_idle_producers(tree: Tree) -> Tree:
     """`tree` with producers where they start all copies, of several iterations: a version without bulk copies has none,
-    and a loop of one iteration has nothing to run ahead of."""
+    and a loop of one iteration has nothing to overlap with."""
 
     def change(node: object) -> object:
         if not isinstance(node, Loop) or not node.specialized:

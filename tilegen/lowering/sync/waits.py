@@ -70,7 +70,7 @@ def _pending_groups(node: Node, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> 
 def _pending_ahead(around: Loop | None, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> int:
     """How many groups may be on their way behind the barrier at `key`, outside the loop of `pipe`.
 
-    Ahead of the loop it is the wait for whatever the first iteration reads before a wait of its own.
+    Before the loop it is the wait for whatever the first iteration reads before a wait of its own.
     """
     path, at = key
     body = around.body if around else ()

@@ -1,4 +1,4 @@
-"""Rows that a thread walks to and fro, as rows that it walks one way: half of the statements to ask about.
+"""Rows that a thread walks back and forth, as rows that it walks one way: half of the statements to ask about.
 
     for vj < 2                                        for vj < 2
       for ci < 4                                        for ci.2 < 2

@@ -129,7 +129,7 @@ def tiles_for(form: Form, machine: Machine) -> list[Tile]:
 
 
 def product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
-    """Tiles of results in registers, operands through shared memory, copied ahead of their use."""
+    """Tiles of results in registers, operands through shared memory, copied before their use."""
     form = form_of(nests)
     assert form
     for tile in tiles_for(form, machine):
