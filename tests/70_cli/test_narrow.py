@@ -24,7 +24,7 @@ COMMANDS = {
 @pytest.mark.parametrize("width", [40, 70, pytest.param(100, marks=pytest.mark.long)])
 def test_tables_fit_and_lose_nothing(words, width, monkeypatch) -> None:
     shown = io.StringIO()
-    console = printing._Console(shown, force_terminal=True, color_system=None, width=width)
+    console = printing.Terminal(shown, force_terminal=True, color_system=None, width=width)
     monkeypatch.setattr(printing, "console", lambda: console)
     assert run(words.split()) == 0
     text = shown.getvalue()
@@ -47,7 +47,7 @@ def table(columns: int, rows: int = 2) -> Table:
 
 def on_terminal(value: Table, width: int) -> str:
     shown = io.StringIO()
-    printing._Console(shown, force_terminal=True, color_system=None, width=width).print(value)
+    printing.Terminal(shown, force_terminal=True, color_system=None, width=width).print(value)
     return shown.getvalue()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from tilegen.cli.commands.shared import FIX, shared_arguments, size_option, tilegen
@@ -71,7 +71,7 @@ _WORDS = {
 }
 
 
-def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> None:
+def _show(out: printing.Terminal, listing: Listing, hot: Hot, arch: str, whole: bool) -> None:
     total = len(listing.instructions)
     out.print(f"{listing.kernel}: {total} instructions of {listing.language.upper()} for {arch}", style="bold")
     first, count = (0, total) if whole else (hot.first, hot.count)
@@ -82,21 +82,17 @@ def _show(out: Console, listing: Listing, hot: Hot, arch: str, whole: bool) -> N
     for place, instruction in enumerate(code[:_LONGEST] if cut else code, first):
         if place in at:
             out.print(Text(f"{at[place]}:", style="cyan"))
-        out.print(Text(f"    {instruction.text}", style=_style(instruction.kind)), soft_wrap=True)
+        out.say(Text(f"    {instruction.text}", style=_style(instruction.kind)))
     if cut:
         out.print(f"    ... {count - _LONGEST} more; --all shows every one of them")
-    share = f"{hot.useful} of {hot.count} instructions compute" if hot.useful else f"{hot.count} instructions"
-    out.print(
-        f"{_WORDS[hot.what]}: {share} ({_share_in_lowest_terms(hot)})" if hot.useful else f"{_WORDS[hot.what]}: {share}"
-    )
-    out.print(mix_line(hot), soft_wrap=True)
-    out.print(", ".join(f"{n} x {opcode}" for opcode, n in hot.opcodes), soft_wrap=True)
+    share = f"{hot.useful} of {hot.count} instructions compute ({_share_in_lowest_terms(hot)})"
+    out.print(f"{_WORDS[hot.what]}: {share if hot.useful else f'{hot.count} instructions'}")
+    out.say(mix_line(hot))
+    out.say(", ".join(f"{n} x {opcode}" for opcode, n in hot.opcodes))
     loads = sum(hot.mix.get(kind, 0) for kind in ("matrix load", "shared load", "global load"))
-    kind, word = (
-        ("tensor", "instructions of tensor cores") if "tensor" in hot.mix else ("multiply-add", "multiply-adds")
-    )
-    if loads and hot.mix.get(kind):
-        out.print(f"{loads} loads for {hot.mix[kind]} {word}")
+    computing = {"tensor": "instructions of tensor cores", "multiply-add": "multiply-adds"}
+    if loads and (kind := next((kind for kind in computing if hot.mix.get(kind)), None)):
+        out.print(f"{loads} loads for {hot.mix[kind]} {computing[kind]}")
 
 
 def _style(kind: str) -> str:
@@ -117,9 +113,6 @@ def mix_line(hot: Hot) -> str:
 
 def _share_in_lowest_terms(hot: Hot) -> str:
     """The share of instructions that compute, without jumps, as a reduced fraction: 8 of 17."""
-    from fractions import Fraction
-
     share = Fraction(hot.useful, max(1, hot.count - hot.mix.get("control", 0)))
-    return (
-        f"{share.numerator} of {share.denominator} beside jumps" if share.denominator <= 64 else f"{float(share):.0%}"
-    )
+    few = share.denominator <= 64
+    return f"{share.numerator} of {share.denominator} beside jumps" if few else f"{float(share):.0%}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from tilegen.cli.commands.shared import DEVICE, FIX, UNPROVED, shared_arguments, size_option, tilegen
 from tilegen.cli.looks import printing
@@ -77,7 +76,7 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
         printing.write_json(found, request.json_file)
     else:
         notes = () if runs_on.on_gpu else printing.meaning_notes(printing.performed_names(every))
-        _show(printing.console(), checked, runs_on, tuple(notes), stopped)
+        _show(checked, runs_on, notes, stopped)
     errors = {name: each.error for name, each in checked.items() if each.error}
     for name, error in errors.items():
         print(f"{name}: {error.render()}", file=sys.stderr)
@@ -154,9 +153,7 @@ def _json(checked: Mapping[str, _Checked], engine: Engine) -> dict[str, object]:
     }
 
 
-def _show(
-    out: Console, checked: Mapping[str, _Checked], engine: Engine, notes: tuple[str, ...], stopped: bool = False
-) -> None:
+def _show(checked: Mapping[str, _Checked], engine: Engine, notes: Iterable[str], stopped: bool) -> None:
     """Prints for each schedule its inputs, its largest error beside the bound, and the verdict of its proof."""
     left = ("schedule", "proof", "inputs", "sizes")
     rows = [
@@ -164,19 +161,17 @@ def _show(
         for name, each in checked.items()
         for trial in each.trials
     ]
-    compared = [trial.compared for each in checked.values() for trial in each.trials]
+    out, compared = printing.console(), [trial.compared for each in checked.values() for trial in each.trials]
     if count := len(compared):
         out.print(printing.table((*left, "largest error"), rows, left))
         right = f"{'so far' if stopped else 'all'} {count} of them" if all(compared) else f"{sum(compared)} of {count}"
         rest = "" if all(compared) else "; nothing was compared in the others, where no element has a bound"
-        out.print(f"right, {right}, on {engine.name}{rest}", soft_wrap=True)
+        out.say(f"right, {right}, on {engine.name}{rest}")
         if not engine.on_gpu:
-            out.print(printing.proof_note(engine.name, {n: each.needs for n, each in checked.items()}), soft_wrap=True)
+            out.say(printing.proof_note(engine.name, {n: each.needs for n, each in checked.items()}))
     for name, each in checked.items():
-        for repetition in each.repeated:
-            out.print(f"{name}: {_sentence(repetition)}", soft_wrap=True)
-    for line in (*printing.device_notes(engine.name), *(notes if count else ())):
-        out.print(line, soft_wrap=True)
+        out.say(*(f"{name}: {_sentence(repetition)}" for repetition in each.repeated))
+    out.say(*printing.device_notes(engine.name), *(notes if count else ()))
 
 
 def _largest_error(trial: Trial) -> str:

@@ -54,4 +54,4 @@ def _show(found: tuple[Finding, ...]) -> None:
         if each.way_out:
             commands.setdefault(each.way_out, []).append(each.name)
     for command, names in commands.items():
-        out.print(f"for {', '.join(names)}: {command}", soft_wrap=True)
+        out.say(f"for {', '.join(names)}: {command}")

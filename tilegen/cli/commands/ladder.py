@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from tilegen.cli.commands.plot import check_plot, draw, plot_option
@@ -65,7 +64,7 @@ def ladder_command(
     return exit_code((rung.exit_code for rung in result.rungs), "rungs", stopped=stopped)
 
 
-def _show(out: Console, found: Ladder) -> None:
+def _show(out: printing.Terminal, found: Ladder) -> None:
     shown = found.table()
     style = partial(_style, on_gpu=found.on_gpu)
     out.print(shown.title, style="bold")
@@ -74,27 +73,24 @@ def _show(out: Console, found: Ladder) -> None:
     if found.timed and predicted:
         out.print(f"predicted: the roofline of one {found.machine.name} at these sizes; no launch is faster than that.")
     elif predicted:
-        out.print(printing.prediction_note(found.machine), soft_wrap=True)
+        out.say(printing.prediction_note(found.machine))
     if not found.on_gpu:
         if found.timed:
             out.print(f"measured: on {found.device}; such times say nothing of a GPU, nor of the prediction.")
-        out.print(printing.proof_note(found.device), soft_wrap=True)
+        out.say(printing.proof_note(found.device))
         launches = [launch for rung in found.rungs for launch in rung.launches]
         names = dict.fromkeys(count.name for launch in launches for count in launch.work.by_warps)
-        for line in printing.meaning_notes(names):
-            out.print(line, soft_wrap=True)
+        out.say(*printing.meaning_notes(names))
     if found.timed:
-        out.print(
+        out.say(
             f"all that were timed took turns; a gain inside the spread (p20..p80) is none. A prefix that is expected "
-            f"to take more than {found.limit:g} ms is checked and not timed (--limit).",
-            soft_wrap=True,
+            f"to take more than {found.limit:g} ms is checked and not timed (--limit)."
         )
     doubts = {rung.name: rung.doubts for rung in found.rungs}
-    for line in (*found.beside, *trust_lines(found.conditions, found.doubts, doubts)):
-        out.print(line, soft_wrap=True)
+    out.say(*found.beside, *trust_lines(found.conditions, found.doubts, doubts))
     for rung in found.rungs:
         if rung.exit_code:
-            out.print(Text(f"\n{rung.name}: {rung.error}", style="red"), soft_wrap=True)
+            out.say(Text(f"\n{rung.name}: {rung.error}", style="red"))
 
 
 _LEFT = ("step", "check", "limit", "")

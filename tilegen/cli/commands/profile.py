@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -110,16 +109,15 @@ def _tasks(
     return make
 
 
-def _show(out: Console, found: Explanation, steps: Sequence[ProfiledStep]) -> None:
+def _show(out: printing.Terminal, found: Explanation, steps: Sequence[ProfiledStep]) -> None:
     from tilegen.profile.counters import APART
 
     out.print(f"{found.kernel}, schedule {found.schedule}  {size_words(found.sizes)}", style="bold")
     out.print(_table(steps))
-    out.print(
+    out.say(
         f"expected: what explain counts, and the roofline of one {found.machine.name}; measured: Nsight Compute's "
         f"counters of one launch, with empty caches and clocks left as they are. ! marks what is more than {APART:.0%} "
-        "apart.",
-        soft_wrap=True,
+        "apart."
     )
 
 

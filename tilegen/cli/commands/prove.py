@@ -97,8 +97,7 @@ def _print(found: dict[str, dict[str, Proof]], times: dict[str, float]) -> None:
         for label, proof in proofs.items():
             if len(found) == 1 or proof.verdict != "proved":
                 out.print(_obligations(f"{name}, {label}" if label else name, proof))
-                for each in proof.obligations:
-                    out.print(Text(_reason(each)), end="", soft_wrap=True)
+                out.say(*(Text(_reason(each)) for each in proof.obligations), end="")
     if len(found) == 1:
         ((name, proofs),) = found.items()
         out.print(f"{_verdict(proofs)}, in {times[name]:.0f} ms")

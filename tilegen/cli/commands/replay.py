@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from tilegen.cli.commands.compare import run_comparison
@@ -122,7 +121,7 @@ def _run_again(
 # -- what is shown
 
 
-def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
+def _show(out: printing.Terminal, found: Sequence[Replayed], result: Comparison) -> None:
     from tilegen.lab.measure.replay import find_surroundings
     from tilegen.lab.measure.timing import CPU_NOTE
 
@@ -130,20 +129,17 @@ def _show(out: Console, found: Sequence[Replayed], result: Comparison) -> None:
     out.print(f"{first.kernel}  {size_words(first.sizes)}  {result.place}", style="bold")
     out.print(_table(found))
     around = dict.fromkeys(line for each in found for line in find_surroundings(each.then, each.now))
-    for line in around:
-        out.print(line, soft_wrap=True)
+    out.say(*around)
     if any(line.startswith("device: ") for line in around):
         out.print("times on two devices are no repetition of each other")
     for each in found if result.on_gpu else ():
-        for line in each.then.doubts:
-            out.print(f"not to be trusted then: {each.then.name}: {line}", soft_wrap=True)
+        out.say(*(f"not to be trusted then: {each.then.name}: {line}" for line in each.then.doubts))
     if not result.on_gpu and not result.machine:
         out.print(CPU_NOTE)
-    for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
-        out.print(line, soft_wrap=True)
+    out.say(*trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}))
     for each in found:
         if each.now.error and each.now.error != each.then.error:
-            out.print(f"\n{each.now.name}: {each.now.error}", style="red", soft_wrap=True)
+            out.say(f"\n{each.now.name}: {each.now.error}", style="red")
 
 
 def _table(found: Sequence[Replayed]) -> Table:
@@ -220,5 +216,4 @@ def _show_records(found: Sequence[RunRecord], best: int | None) -> None:
     out.print(printing.table(heads, [row[: len(heads)] for row in records.rows], ("name", "outcome", "proof")))
     counts = Counter(each.outcome for each in found)
     out.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
-    for line in (*remarks, *records.notes):
-        out.print(line, soft_wrap=True)
+    out.say(*remarks, *records.notes)

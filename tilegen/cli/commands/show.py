@@ -45,8 +45,8 @@ def show_command(request: Request, steps: bool, flat: bool) -> int:
         else:
             for schedule in request.load().schedules:
                 if (schedule.name, schedule.kernel) == (name, each.kernel.name) and schedule.form:
-                    out.print(f"by form: {schedule.form}", soft_wrap=True)
-            out.print(show_tree(each.tree), end="", soft_wrap=True)
+                    out.say(f"by form: {schedule.form}")
+            out.say(show_tree(each.tree), end="")
     return 0
 
 
@@ -58,17 +58,16 @@ def _print_texts(request: Request) -> int:
     return 0
 
 
-def _print_steps(out: Any, scheduled: api.Scheduled) -> None:
+def _print_steps(out: printing.Terminal, scheduled: api.Scheduled) -> None:
     before = ""
     for stage in scheduled.stages:
         after = show_tree(stage.tree)
         if stage.step is None:
-            out.print(after, soft_wrap=True)
+            out.say(after)
         else:
             place = f"  {stage.step.span.source.name}:{stage.step.span.line}" if stage.step.span else ""
-            out.print(f"{stage.step.text}{place}", style="bold cyan", soft_wrap=True)
-            for line in printing.difference(before, after):
-                out.print(line, soft_wrap=True)
+            out.say(f"{stage.step.text}{place}", style="bold cyan")
+            out.say(*printing.difference(before, after))
             out.print()
         before = after
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilegen.cli.looks.printing import PLAIN, table
+from tilegen.cli.looks.printing import PLAIN, Terminal, table
 from tilegen.lab.counts.formula import Formula
 from tilegen.lab.counts.roles import RoleLoop
 from tilegen.lab.counts.sites import Site
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 _FOLD: dict[str, Any] = {"overflow": "fold"}
 
 
-def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
+def explanation(out: Terminal, found: Explanation, maps: bool = False) -> None:
     """Everything that is known, for a reader."""
     shown, (first, *others) = found.table(), found.advice or ("no waste was found that a step mends",)
-    out.print(f"advice: {first}", soft_wrap=True)
+    out.say(f"advice: {first}")
     out.print(shown.title, style="bold")
     out.print(
         f"as written: {_with_prefix(found.operations)} operations on {_with_prefix(found.compulsory)}B, "
@@ -38,42 +37,37 @@ def explanation(out: Console, found: Explanation, maps: bool = False) -> None:
     for launch in last.launches:
         _print_launch(out, launch, found, maps)
     if last.error:
-        out.print(Text(f"\n{found.schedule} cannot be launched: {last.error}", style="red"), soft_wrap=True)
-    for each in others:
-        out.print(f"further advice: {each}", soft_wrap=True)
+        out.say(Text(f"\n{found.schedule} cannot be launched: {last.error}", style="red"))
+    out.say(*(f"further advice: {each}" for each in others))
     _footer(out, found)
 
 
-def choice(out: Console, found: Choice) -> None:
+def choice(out: Terminal, found: Choice) -> None:
     """What a family has chosen, and the times that the model of time gives its members."""
     shown = found.table()
     out.print(shown.title, style="bold")
     out.print(table(shown.heads, shown.rows, ("member", "predicted us", ""), columns={"predicted us": _FOLD}, **PLAIN))
 
 
-def _footer(out: Console, found: Explanation) -> None:
+def _footer(out: Terminal, found: Explanation) -> None:
     m = found.machine
-    out.print(
+    out.say(
         f"\nthe prediction is a roofline: no launch is faster than its slowest part. {m.name}: {m.sms} SMs at "
         f"{m.clock} GHz, {m.multiply_adds} TFLOP/s of multiply-adds, {m.copy} TB/s copied, {m.shared} TB/s of shared "
-        f"memory, {m.schedulers} instructions of warps a cycle and SM; {m.basis}.",
-        soft_wrap=True,
+        f"memory, {m.schedulers} instructions of warps a cycle and SM; {m.basis}."
     )
-    for line in tensor_lines(found):
-        out.print(line, soft_wrap=True)
-    out.print(
+    out.say(*tensor_lines(found))
+    out.say(
         "counts are those of a block of whole tiles, times the blocks; the bytes that the L2 delivers are counted in "
-        "all blocks. A value that the compiler can keep in a register is loaded once.",
-        soft_wrap=True,
+        "all blocks. A value that the compiler can keep in a register is loaded once."
     )
-    for note in found.notes:
-        out.print(note, soft_wrap=True)
+    out.say(*found.notes)
 
 
 # -- one launch in detail
 
 
-def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: bool) -> None:
+def _print_launch(out: Terminal, launch: LaunchReport, found: Explanation, maps: bool) -> None:
     out.print(f"\n{launch.name}: {launch.blocks} blocks of {launch.threads} threads", style="bold")
     _formulas(out, launch)
     if launch.inner:
@@ -86,20 +80,18 @@ def _print_launch(out: Console, launch: LaunchReport, found: Explanation, maps: 
         work = " and ".join(f"{n:.3g} {what}" for n, what in parts if n) or "no operations"
         loads = f"{i.shared:.3g} loads from shared and {i.global_:.3g} from global memory"
         out.print(f"an iteration of {i.loop}, each thread: {loads} for {work}")
-    for line in warp_lines(launch):
-        out.print(line, soft_wrap=True)
+    out.say(*warp_lines(launch))
     out.print(_access_table(launch))
     _conflicts(out, launch, maps)
     _occupancy(out, launch)
-    out.print(rounds_line(launch, found.machine.sms), soft_wrap=True)
+    out.say(rounds_line(launch, found.machine.sms))
     for loop in launch.roles:
-        for line in role_lines(loop, launch):
-            out.print(line, soft_wrap=True)
+        out.say(*role_lines(loop, launch))
     _machine_code(out, launch)
     _prediction(out, launch, found)
 
 
-def _formulas(out: Console, launch: LaunchReport) -> None:
+def _formulas(out: Terminal, launch: LaunchReport) -> None:
     for space in ("global", "shared"):
         total = launch.loads(space)
         if str(total) == "0":
@@ -109,7 +101,7 @@ def _formulas(out: Console, launch: LaunchReport) -> None:
             if t.space == space and not t.store:
                 parts[t.site.buffer] = parts.get(t.site.buffer, Formula()) + t.elements
         shown = ", ".join(f"{name} {part}" for name, part in parts.items())
-        out.print(f"elements loaded from {space} memory: {total}  ({shown})", soft_wrap=True)
+        out.say(f"elements loaded from {space} memory: {total}  ({shown})")
 
 
 def warp_lines(launch: LaunchReport) -> list[str]:
@@ -167,16 +159,16 @@ def _access_table(launch: LaunchReport) -> Table:
     return table(heads, rows, left, columns=dict.fromkeys(left, _FOLD), **PLAIN)
 
 
-def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
+def _conflicts(out: Terminal, launch: LaunchReport, maps: bool) -> None:
     for t in launch.traffic:
         if t.conflict and t.conflict.lanes and (maps or t.conflict.worst > 1):
             kind = "store to" if t.store else "load of"
-            out.print(f"\n{kind} {t.index}: {t.conflict.worst:g}-way bank conflict at worst", soft_wrap=True)
+            out.say(f"\n{kind} {t.index}: {t.conflict.worst:g}-way bank conflict at worst")
             for line in lane_lines(t):
                 out.print(Text(f"  {line}"))
     for buffer, found in launch.remedies.items():
         if not found:
-            out.print(f"{buffer}: no pad and no swizzle of rows mends its conflicts", soft_wrap=True)
+            out.say(f"{buffer}: no pad and no swizzle of rows mends its conflicts")
         for remedy in found:
             left = (
                 "no conflict is left"
@@ -184,7 +176,7 @@ def _conflicts(out: Console, launch: LaunchReport, maps: bool) -> None:
                 else f"{remedy.degree:.3g} wavefronts for each one needed are left"
             )
             cost = f", {abs(remedy.bytes)} bytes {'more' if remedy.bytes > 0 else 'less'}" if remedy.bytes else ""
-            out.print(f"{buffer}: {remedy} -> {left}{cost}", soft_wrap=True)
+            out.say(f"{buffer}: {remedy} -> {left}{cost}")
 
 
 def lane_lines(access: Traffic) -> list[str]:
@@ -205,18 +197,17 @@ def lane_lines(access: Traffic) -> list[str]:
     return lines
 
 
-def _occupancy(out: Console, launch: LaunchReport) -> None:
+def _occupancy(out: Terminal, launch: LaunchReport) -> None:
     held = launch.occupancy
     room = ", ".join(f"{name} for {count}" for name, count in held.room.items())
     blocks = f"{held.blocks} block{'s' * (held.blocks != 1)}"
-    out.print(
+    out.say(
         f"an SM holds {blocks}, {held.warps} warps, {100 * held.share:.0f} % of what it can; "
-        f"limited by {' and '.join(held.limited_by)} ({room})",
-        soft_wrap=True,
+        f"limited by {' and '.join(held.limited_by)} ({room})"
     )
     others = [f"{arch} {h.blocks} ({100 * h.share:.0f} %)" for arch, h in launch.elsewhere.items() if h.blocks]
     if others:
-        out.print(f"blocks of an SM elsewhere, with as many registers: {', '.join(others)}", soft_wrap=True)
+        out.say(f"blocks of an SM elsewhere, with as many registers: {', '.join(others)}")
     if launch.resources:
         taken = launch.resources
         out.print(f"a thread takes {taken.registers} registers and spills {taken.spills} bytes")
@@ -248,25 +239,25 @@ def role_lines(loop: RoleLoop, launch: LaunchReport) -> list[str]:
     return lines
 
 
-def _machine_code(out: Console, launch: LaunchReport) -> None:
+def _machine_code(out: Terminal, launch: LaunchReport) -> None:
     if launch.hot is None or launch.hot.what == "kernel":
         return
     mix = ", ".join(f"{count} {kind}" for kind, count in launch.hot.mix.items())
     share = f"{launch.hot.useful} of {launch.hot.count} instructions are useful"
-    out.print(f"machine code of the innermost loop: {share} ({mix})", soft_wrap=True)
+    out.say(f"machine code of the innermost loop: {share} ({mix})")
 
 
-def _prediction(out: Console, launch: LaunchReport, found: Explanation) -> None:
+def _prediction(out: Terminal, launch: LaunchReport, found: Explanation) -> None:
     p = launch.prediction
     parts = ", ".join(f"{name} {value:.3g}" for name, value in sorted(p.bounds.items(), key=lambda b: -b[1]))
-    out.print(f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})", soft_wrap=True)
+    out.say(f"at least {p.milliseconds:.3g} ms, for {p.limit} (ms of each part: {parts})")
     if launch.work.operations and launch.global_bytes:
         rate = launch.work.operations / max(p.milliseconds, 1e-9) / 1e9
         intensity = launch.work.operations / launch.global_bytes
         out.print(f"that is {rate:.3g} TFLOP/s; {intensity:.3g} operations for each byte of its transactions")
     if launch.tensor_elsewhere:
         parts = ", ".join(f"{name} {ms:.3g} ms" for name, ms in launch.tensor_elsewhere.items())
-        out.print(f"the tensor cores alone, elsewhere at most as fast as: {parts}", soft_wrap=True)
+        out.say(f"the tensor cores alone, elsewhere at most as fast as: {parts}")
 
 
 def tensor_lines(found: Explanation) -> list[str]:

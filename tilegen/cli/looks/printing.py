@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 100_000
 
 
-def console() -> Console:
+def console() -> Terminal:
     """Standard output, coloured on a terminal."""
-    return _Console(sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    return Terminal(sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def line_width(most: int) -> int:
@@ -48,7 +48,7 @@ def line_width(most: int) -> int:
     return min(most, shutil.get_terminal_size().columns - 1) if sys.stdout.isatty() else most
 
 
-class _Console(Console):
+class Terminal(Console):
     """A console that takes a text for what it says: without markup, and with control characters made visible."""
 
     def __init__(self, stream: TextIO, **options: Any) -> None:
@@ -64,6 +64,11 @@ class _Console(Console):
         if self.is_terminal:
             objects = tuple(part for each in objects for part in _parts(each, self))
         super().print(*objects, **options)
+
+    def say(self, *lines: str | Text, **options: Any) -> None:
+        """Prints the lines, each as long as it is."""
+        for line in lines:
+            self.print(line, soft_wrap=True, **options)
 
     def on_broken_pipe(self) -> None:
         """Raises the error again: the command line ends quietly, where rich would end the process with a failure."""
@@ -92,7 +97,7 @@ def progress() -> Iterator[Callable[[str, float, float], None]]:
 
 @contextmanager
 def _shown_progress() -> Iterator[Callable[[str, float, float], None]]:
-    errors = _Console(sys.stderr)
+    errors = Terminal(sys.stderr)
     if not errors.is_terminal:
         with _ProgressLines() as lines:
             yield lines
@@ -219,31 +224,29 @@ def check_style(head: str, cell: str) -> str:
     return "" if head != "check" else "green" if cell == "ok" else "red"
 
 
-def comparison(out: Console, result: Comparison) -> None:
+def comparison(out: Terminal, result: Comparison) -> None:
     """Prints the table of a comparison, its notes, and every error in full."""
     shown = result.table()
     out.print(shown.title, style="bold")
     out.print(table(shown.heads, shown.rows, ("schedule", "check", "proof", "limit"), style=check_style))
     if result.machine and any(row.predicted for row in result.rows):
-        out.print(prediction_note(result.machine), soft_wrap=True)
-    for line in result.beside:
-        out.print(line, soft_wrap=True)
+        out.say(prediction_note(result.machine))
+    out.say(*result.beside)
     if result.steady:
         out.print(_steady_note(result))
     if early := [row.name for row in result.rows if row.dependent]:
-        out.print(f"with dependent launch, beside others without: {', '.join(early)}", soft_wrap=True)
-    for line in trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}):
-        out.print(line, soft_wrap=True)
+        out.say(f"with dependent launch, beside others without: {', '.join(early)}")
+    out.say(*trust_lines(result.conditions, result.doubts, {row.name: row.doubts for row in result.rows}))
     if not result.on_gpu:
         if any(row.proof for row in result.rows):
-            out.print(proof_note(result.device), soft_wrap=True)
+            out.say(proof_note(result.device))
         for line in device_notes(result.device):
             out.print(line)
         if any(row.launches for row in result.rows):
-            out.print(_compiler_note(result.arch), soft_wrap=True)
+            out.say(_compiler_note(result.arch))
     for row in result.rows:
         if row.error:
-            out.print(Text(f"\n{row.name}: {row.error}", style="red"), soft_wrap=True)
+            out.say(Text(f"\n{row.name}: {row.error}", style="red"))
 
 
 def _compiler_note(arch: str) -> str:

@@ -6,10 +6,9 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from tilegen.cli.looks.printing import PLAIN, table
+from tilegen.cli.looks.printing import PLAIN, Terminal, table
 from tilegen.ir.printing.shown import counted, size_words
 from tilegen.lab.choice.family import fitted_on
 from tilegen.lab.counts.metric import rate, unit
@@ -68,24 +67,22 @@ def progress_of(tuning: Tuning) -> tuple[str, float, float]:
     return what, min(1.0, tuning.seconds / tuning.budget), 1
 
 
-def print_result(out: Console, session: Session) -> None:
+def print_result(out: Terminal, session: Session) -> None:
     """The fastest candidates, what became of all, where the time went, and how the best is used."""
     tuning = session.tuning
     if tuning.best is None:
         out.print("nothing was timed", style="red")
     else:
         out.print(_table(session))
-    for line in (*_counts(tuning), *_complaints(tuning), _shares(session)):
-        out.print(line, soft_wrap=True)
+    out.say(*_counts(tuning), *_complaints(tuning), _shares(session))
     if session.task.predicts and session.task.machine:
-        out.print(_model_note(session.task.machine), soft_wrap=True)
+        out.say(_model_note(session.task.machine))
     elif not session.device.on_gpu:
         out.print(CPU_NOTE)
     if tuning.best and not session.task.predicts:
-        for line in _beside_first(tuning):
-            out.print(line, soft_wrap=True)
+        out.say(*_beside_first(tuning))
     if tuning.best:
-        out.print(f"best: {setting(tuning.best[0])}", soft_wrap=True, style="bold")
+        out.say(f"best: {setting(tuning.best[0])}", style="bold")
 
 
 def _model_note(machine: Machine) -> str:
