@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.support.meaning.lists import compaction, keypoints
 from tests.support.meaning.scaled import block_scaled, product_and_sums, scaled
-from tests.support.meaning.sparse import bags, block_product, group_products, rows, sparse_product
+from tests.support.meaning.sparse import bags, block_product, group_products, rows, softmax_of_rows, sparse_product
 
 Inputs = dict[str, Any]
 Sizes = dict[str, int]
@@ -400,6 +400,7 @@ CASES = [
     Case("schedules/scan", "scan", MN, lambda i: {"y": i["X"].cumsum(axis=1)}),
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
     Case("schedules/sparse", "segment_sums", sizes("M N", (5, 11), (1, 1), (7, 2)), lambda i: {"y": rows(i, i["x"])}),
+    Case("schedules/sparse", "segment_softmax", sizes("M N", (5, 11), (1, 1), (7, 2)), softmax_of_rows),
     Case("schedules/sparse", "embedding_bag", sizes("K D N B", (4, 3, 11, 5), (1, 1, 1, 1)), bags),
     Case("schedules/sparse", "csr", sizes("N M K F", (11, 5, 4, 3), (1, 1, 1, 1)), sparse_product),
     Case("schedules/sparse", "csr_blocks", sizes("N M K F", (5, 3, 4, 2), (1, 1, 1, 1)), block_product),

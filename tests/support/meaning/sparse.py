@@ -12,6 +12,11 @@ def rows(i: dict[str, Any], terms: Any) -> Any:
     return np.array([terms[a:b].sum(axis=0) for a, b in zip(i["start"][:-1], i["start"][1:], strict=True)])
 
 
+def softmax_of_rows(i: dict[str, Any]) -> dict[str, Any]:
+    parts = [np.exp(row - max(row, default=0)) for row in np.split(i["x"], i["start"][1:-1])]
+    return {"y": np.concatenate([part / part.sum() for part in parts])}
+
+
 def bags(i: dict[str, Any]) -> dict[str, Any]:
     return {"Y": rows(i, _rows_at(i["E"], i["token"]))}
 
