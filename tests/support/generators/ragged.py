@@ -84,7 +84,7 @@ schedule s for k():
 
 def groups(rng):
     """A product by groups of rows, with a schedule: a thread runs the group of its row, a block those of its rows, or
-    a tile of one group, of which it stores the rows that the group has."""
+    a tile of one group, of which it stores the rows that the group has, or diagonals of tiles and groups."""
     pick = rng.choice
     text = GROUPS.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
     return text + "".join(f"    {step}\n" for step in _steps_of_groups(pick))
@@ -92,7 +92,14 @@ def groups(rng):
 
 def _steps_of_groups(pick):
     yield from (f"tile(f, {pick([2, 4])}) -> c, l", f"tile(t, {pick([2, 4])}) -> b, w", "tile(k, 4) -> ko, ki")
-    alone, together = pick([False, False, True]), pick([True, True, False])
+    alone, together, line = pick([False, False, True]), pick([True, True, False]), pick([False, False, True])
+    if line:
+        inner = pick(["c, g", "g, c"])
+        yield from ("order(b, g, c, ko, w, l, ki)", "skew(b, g) -> n", f"order(n, {inner}, ko)")
+        yield from (pick(["bind(n, block.x)", "deal(n)"]), "bind(w, thread.y)", "bind(l, thread.x)")
+        yield f"cache_register(P, at={inner[-1]})"
+        yield from _copies(pick)
+        return
     outer = "b, c, g, ko, w, l, ki" if together else "b, c, w, l, g, ko, ki"
     if alone:
         together, outer = True, "g, b, c, ko, w, l, ki"
@@ -104,6 +111,10 @@ def _steps_of_groups(pick):
     yield from [f"cache_register(Y, at={'c' if together else 'l'})"] * (not alone and pick([True, True, False]))
     yield f"cache_register(P, at={'c' if alone else 'g'})"
     if together:
-        yield from ["cache_shared(X, at=ko)"] * pick([False, True])
-        yield "cache_shared(W, at=ko)"
-        yield from [f"pipeline(ko, {pick([2, 3])})"] * pick([False, True])
+        yield from _copies(pick)
+
+
+def _copies(pick):
+    yield from ["cache_shared(X, at=ko)"] * pick([False, True])
+    yield "cache_shared(W, at=ko)"
+    yield from [f"pipeline(ko, {pick([2, 3])})"] * pick([False, True])

@@ -238,7 +238,7 @@ class _Walk:
             case (_, "iteration_at", _, _):
                 *_, (kind, count) = map(self.value, args)
                 return kind, self.pick(count + 1)
-            case (_, "first_above" | "first_int_above" | "first_long_above", _, (_, count, place)):
+            case (_, word, _, (_, count, place, *_)) if word.startswith("first_") and "above" in word:
                 self.value(place)
                 kind, count = self.value(count)
                 return kind, self.pick(count + 1)

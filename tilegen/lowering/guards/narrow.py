@@ -19,7 +19,9 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.ranges import begins, interval_of
 from tilegen.ir.hardware.lanes import combining_loop
-from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.reductions.ragged import sides_of
+from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_nodes, stmts, substitute
 from tilegen.poly import Facts
 
@@ -52,7 +54,13 @@ class _Narrow:
     def _may_be_narrow(self, loop: Loop) -> bool:
         short = loop.extent.is_const and loop.extent.const <= SHORT
         plain = loop.kind == "serial" and not (loop.specialized or loop.overlapped or loop.turns or loop.roles)
-        return plain and not short and loop.name not in self.counting and loop.name not in self.several
+        free = loop.name not in self.counting and loop.name not in self.several
+        return plain and not short and free and not self._is_of_rows(loop)
+
+    def _is_of_rows(self, loop: Loop) -> bool:
+        """True of a loop over rows, of which data tell those that run."""
+        sides = (side.value for stmt in stmts(loop) for side in sides_of(stmt.value))
+        return any(isinstance(v, Load) and speaks_of(v, frozenset((loop.name,))) for v in sides)
 
     def _narrowed(self, loop: Loop, around: tuple[Loop, ...]) -> Loop:
         low, end = self._bounds(loop, around)

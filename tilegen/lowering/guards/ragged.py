@@ -131,7 +131,10 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     def found(upper: bool) -> Found | None:
         rising = {name for name, _ in around.kernel.rising} - written
         ends = [
-            {(f.element, f.place - f.place.const): f for f in founds_of(v.value, upper, loop.name, constant, rising)}
+            {
+                (f.element, f.place - f.place.const, f.slope): f
+                for f in founds_of(v.value, upper, loop.name, constant, rising)
+            }
             for v in updates
         ]
         for key in ends[0] if ends else ():
@@ -181,9 +184,9 @@ def _fills_inside(nest: Loop, names: frozenset[str], buffers: Mapping[str, Buffe
 
 
 def _is_next(low: Found, high: Found) -> bool:
-    """True if the two are neighbours in one row."""
+    """True if the two are neighbours in one row, beside a place that is the same in all iterations."""
     (one,), (two,) = low.element.index, high.element.index
-    return low.element.buffer == high.element.buffer and two - one == const(1)
+    return (low.element.buffer, two - one, low.slope) == (high.element.buffer, const(1), 0)
 
 
 def _is_inside(buffer: str, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
