@@ -18,20 +18,16 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Load
 from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import loads
-from tilegen.poly.execution import Way, ways_before
+from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import (
     Leaf,
     Original,
     Placed,
     Projection,
     Use,
-    common_index,
-    differing_loop,
     equal_loops,
-    is_excluded_by_index,
 )
-from tilegen.poly.rows import Row, Rows, rename
-from tilegen.poly.same_iteration import is_increasing
+from tilegen.poly.rows import FALSE, Row, Rows, identify, rename
 from tilegen.poly.system import Form, equal_rows, solvable, substitute_rows
 from tilegen.poly.verdict import Refused, counterexample
 
@@ -40,15 +36,13 @@ from tilegen.poly.verdict import Refused, counterexample
 class Precedence:
     """Instances of `source` that may come before instances of `sink` and touch an element which one writes.
 
-    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`. They say, where
-    there is `later`, that the sink is in a later iteration of this loop of both.
+    `rows` are over the names of the source's loops marked with `°` and the sink's marked with `°'`.
     """
 
     source: str
     sink: str
     rows: tuple[Row, ...]
     element: str
-    later: str | None = None
 
     @cached_property
     def same_loops(self) -> frozenset[str]:
@@ -73,13 +67,11 @@ def _precedences_between(original: Original, one: Placed, two: Placed) -> Iterat
                 pairs.setdefault((a.buffer, a.index, b.index), (a, b))
     for a, b in pairs.values():
         for shared, rows in ways_before(one, two):
-            if is_excluded_by_index(one.leaf, two.leaf, common_index(a, b), shared, rows):
-                continue
             names = two.leaf.primed_names(shared)
             core = equal_rows(a.forms, [f.rename(names) for f in b.forms]) + rows
             if solvable(original.pair(one.leaf, two.leaf, shared) + core):
                 marked = _mark_names(one, two, shared, core)
-                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer, differing_loop(rows))
+                yield Precedence(one.leaf.stmt.name, two.leaf.stmt.name, marked, a.buffer)
 
 
 def _mark_names(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -125,42 +117,19 @@ def _commutes(original: Original, p: Precedence) -> bool:
 
 def _check_pair(program: Projection, p: Precedence, one: Placed, two: Placed) -> None:
     original = program.original
-    open_ = list(ways_before(two, one))
-    index = _common_instance(original, p, one, two)
-    if index is not None:
-        # The index alone shows these loops to be in the same iteration, in whatever way the two are ordered.
-        alike = equal_loops(two.leaf, one.leaf, index, frozenset())
-        open_ = [way for way in open_ if differing_loop(way[1]) not in alike]
-        open_ = [
-            (shared, rows)
-            for shared, rows in open_
-            if not is_excluded_by_index(two.leaf, one.leaf, index, shared, rows)
-        ]
-    if p.later is not None:
-        open_ = [way for way in open_ if not _keeps_order(original, p, one.leaf, two.leaf, way)]
-    for shared, rows in open_:
-        met = shared | equal_loops(two.leaf, one.leaf, index or (), shared)
-        question, names = _ordered_rows(original, p, one, two, met) + rows, one.leaf.primed_names(met)
+    index = _common_instance(original, p, one, two) or ()
+    for shared, rows in ways_before(two, one):
+        # The index alone may show more loops to be in the same iteration.
+        met = shared | equal_loops(two.leaf, one.leaf, index, shared)
+        order = identify(rows, {f"{n}'": n for n in met})
+        if FALSE in order:
+            continue
+        question, names = _ordered_rows(original, p, one, two, met) + order, one.leaf.primed_names(met)
         loops = (*two.leaf.names, *(names.get(n, n) for n in one.leaf.names))
         if words := counterexample(original, question, loops, shared):
             source, sink = words.instance(one.leaf, True), words.instance(two.leaf)
             witness = f"{source} must run before {sink}, but runs after it{words.sizes}"
             raise Refused(_sentence(p), witness, *_notes(original, p))
-
-
-def _keeps_order(original: Original, p: Precedence, source: Leaf, sink: Leaf, way: Way) -> bool:
-    """True if the sink, that is earlier in one of its loops, would be earlier in the loop of the kernel too in which
-    it has to be later."""
-    shared, rows = way
-    loop = differing_loop(rows)
-    values = []
-    for leaf in (source, sink):
-        names = original.statements[leaf.stmt.name].leaf.names
-        values += [i for n, i in zip(names, leaf.stmt.instance or (), strict=True) if n == p.later]
-    if loop is None or values[0] != values[1]:
-        return False
-    alike = all(source.loops.get(n) == sink.loops.get(n) for n in values[0].names())
-    return alike and is_increasing(values[0], loop, source.loops, shared | frozenset(original.kernel.sizes))
 
 
 def _ordered_rows(original: Original, p: Precedence, one: Placed, two: Placed, shared: frozenset[str]) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilegen.ir.in_place import is_old, memory_of
 from tilegen.poly.execution import ways_before
-from tilegen.poly.instances import Placed, Projection, Use, common_index, is_excluded_by_index
+from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.verdict import Refused, counterexample
 
 
@@ -34,8 +34,6 @@ def _check_pair(program: Projection, old: str, writer: Placed, reader: Placed) -
 def _check_uses(program: Projection, writer: Placed, reader: Placed, write: Use, read: Use) -> None:
     original, one, two = program.original, writer.leaf, reader.leaf
     for shared, rows in ways_before(writer, reader):
-        if is_excluded_by_index(one, two, common_index(write, read), shared, rows):
-            continue
         question, names = original.meeting_rows(one, two, write, read, shared, rows)
         loops = (*one.names, *(names.get(n, n) for n in two.names))
         if words := counterexample(original, question, loops, shared):

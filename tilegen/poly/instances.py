@@ -17,7 +17,7 @@ from tilegen.ir.nodes import ONLY, Buffer, Const, Equation, Kernel, Loop, Node, 
 from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
 from tilegen.ir.written import tree_of
 from tilegen.poly.promised import Promise, promise_of
-from tilegen.poly.rows import Rows, identify, rename
+from tilegen.poly.rows import FALSE, Rows, identify, rename
 from tilegen.poly.same_iteration import determined_loops
 from tilegen.poly.system import Form, Row, equal_rows, form, quotients, range_of, rows_of
 
@@ -206,9 +206,12 @@ class Original:
             order: what else holds of the two, with primes on all names of the other that differ.
         """
         met = shared | equal_loops(one, two, common_index(a, b), shared)
+        order = identify(order, {f"{n}'": n for n in met})
+        if FALSE in order:
+            return order, {}  # whatever else holds
         names = with_divisions(two.primed_names(met), b.forms_with(a), "'")
         place = equal_rows(a.forms_with(b), [f.rename(names) for f in b.forms_with(a)])
-        return self.pair(one, two, met) + (identify(order, {f"{n}'": n for n in met}) + place), names
+        return self.pair(one, two, met) + (order + place), names
 
     def elements(self, leaf: Leaf) -> tuple[Use, ...]:
         """The accesses that the kernel's statement makes at the instance which `leaf` runs."""
@@ -242,24 +245,6 @@ def common_index(a: Use, b: Use) -> tuple[Affine, ...]:
 
 def _promised_alike(a: Use, b: Use) -> tuple[Affine, ...]:
     return a.promise.same if a.promise and b.promise and a.promise.by == b.promise.by else ()
-
-
-def is_excluded_by_index(
-    one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str], rows: tuple[Row, ...]
-) -> bool:
-    """True if iterations of the two leaves with one value of `index` are in the same one of the loop that `rows` tell
-    apart."""
-    loop = differing_loop(rows)
-    return loop is not None and loop in one.determined_by(index, shared) and _have_equal_extents(one, two, index)
-
-
-def differing_loop(rows: tuple[Row, ...]) -> str | None:
-    """The loop that `rows` tell apart: one inequality between a loop and itself, primed. None if they say more."""
-    if len(rows) != 1 or rows[0][0] or rows[0][2] >= 0 or len(rows[0][1]) != 2:
-        return None
-    (first, factor), (second, other) = rows[0][1]
-    loop = first.removesuffix("'")
-    return loop if loop == second.removesuffix("'") and factor + other == 0 else None
 
 
 def equal_loops(one: Leaf, two: Leaf, index: tuple[Affine, ...], shared: frozenset[str]) -> frozenset[str]:

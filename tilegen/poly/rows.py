@@ -8,6 +8,8 @@ Terms = tuple[tuple[str, int], ...]
 # (is an equality, terms, constant): sum of terms + constant == 0, or >= 0.
 Row = tuple[bool, Terms, int]
 Rows = tuple[Row, ...]
+# What a row that a loop is later than itself comes to.
+FALSE: Row = (False, (), -1)
 
 
 def add_up(terms: Iterable[tuple[str, int]]) -> Terms:

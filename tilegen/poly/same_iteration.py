@@ -54,24 +54,6 @@ def _determined_names(
     return frozenset(known)
 
 
-def is_increasing(value: Affine, loop: str, extents: Mapping[str, Affine], fixed: frozenset[str]) -> bool:
-    """True if of any two iterations that differ in `loop` the one that is later there has the larger value.
-
-    In ko*8 + ki, with ki < 8, no digits behind make up for a step of ko.
-
-    Args:
-        extents: every loop that can differ, with its extent.
-        fixed: the loops, and whatever else has a name, that are the same in both.
-    """
-    if not value.linear_in(loop):
-        return False
-    step = value.coefficient(loop)
-    constant = {name: extent.const for name, extent in extents.items() if extent.is_const}
-    rest = tuple((atom, factor) for atom, factor in value.terms if atom != loop and not names_of_atom(atom) <= fixed)
-    ends = interval_of(Affine(rest), constant)
-    return ends is not None and ends[1] - ends[0] < step
-
-
 def _leading_digits(value: Affine, constant: Mapping[str, int], known: set[str], atoms: set[Atom]) -> list[Atom]:
     """The digits of `value` that can be read from the highest down, of those that are not known yet."""
     rest = [(a, f) for a, f in value.terms if a not in atoms and not names_of_atom(a) <= known]

@@ -30,8 +30,8 @@ from tilegen.judge.copies.points import element_words, no_element_error, other_e
 from tilegen.judge.copies.storage import ByElement, Storage, Touch, renamed_element, storages
 from tilegen.poly.covering import find_uncovered, is_covered
 from tilegen.poly.execution import Way, rows_before, ways_before, ways_between
-from tilegen.poly.instances import Placed, Projection, common_index, equal_loops, is_excluded_by_index
-from tilegen.poly.rows import Row, Rows, exchange_primes, rename
+from tilegen.poly.instances import Placed, Projection, common_index, equal_loops
+from tilegen.poly.rows import FALSE, Row, Rows, exchange_primes, rename
 from tilegen.poly.system import Form, Point, differences, equal_rows, find_difference, form, solvable
 from tilegen.poly.verdict import Refused, Words
 
@@ -127,16 +127,15 @@ def _earlier_writes(storage: Storage, reader: Touch, writers: list[Touch]) -> It
     ways: list[tuple[int, bool, int, Touch, Way]] = []
     for writer in writers:
         one, two = writer.placed, reader.placed
-        place = common_index(writer.use, reader.use)
         for way in storage.before(reader.use.buffer, one, two):
-            if not is_excluded_by_index(one.leaf, two.leaf, place, *way):
-                ways.append((-len(way[0]), one.number >= two.number, -one.number, writer, way))
+            ways.append((-len(way[0]), one.number >= two.number, -one.number, writer, way))
     for *_, writer, (shared, order) in sorted(ways, key=lambda way: way[:3]):
         leaves = reader.placed.leaf, writer.placed.leaf
         rows, names = storage.program.original.meeting_rows(
             *leaves, reader.use, writer.use, shared, exchange_primes(order)
         )
-        yield _Write(writer, shared, names, rows)
+        if FALSE not in rows:
+            yield _Write(writer, shared, names, rows)
 
 
 # -- the last write is the right one

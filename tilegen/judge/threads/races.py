@@ -24,7 +24,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Loop, Node
 from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.threads.ways_out import ways_out, ways_out_of_roles
-from tilegen.poly.instances import Leaf, Placed, Projection, Use, common_index, equal_loops, is_excluded_by_index
+from tilegen.poly.instances import Leaf, Placed, Projection, Use
 from tilegen.poly.rows import Row
 from tilegen.poly.verdict import NoForm, Refused, Words, counterexample
 
@@ -267,8 +267,7 @@ def _check_pair(program: Projection, buffer: Buffer, one: Placed, two: Placed, f
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
-        alike = equal_loops(one.leaf, two.leaf, common_index(a, b), frozenset())
-        for case in _collisions(buffer, one, two, signs, free, alike):
+        for case in _collisions(buffer, one, two, signs, free):
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
@@ -281,15 +280,12 @@ def _parallel_depths(kinds: tuple[str, ...]) -> list[int]:
 Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
 
-def _collisions(
-    buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Exempt, alike: frozenset[str]
-) -> Iterator[Case]:
-    """The cases that are left where both are in the same iteration of the loops in `alike` when they meet."""
+def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Exempt) -> Iterator[Case]:
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.common_depth(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in _parallel_depths(kinds[:depth]):
-        if home >= d or names[d] == free.lane or names[d] in alike:
+        if home >= d or names[d] == free.lane:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
@@ -298,10 +294,10 @@ def _collisions(
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
         own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
-        yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, alike, free.lanes)
+        yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, frozenset(), free.lanes)
     if buffer.space == "global":
         # Loops around both have been asked already.
-        yield from _cases_of_coordinates(one, two, BLOCK_KINDS, frozenset(), signs, alike | frozenset(names[:depth]))
+        yield from _cases_of_coordinates(one, two, BLOCK_KINDS, frozenset(), signs, frozenset(names[:depth]))
 
 
 def _cases_of_coordinates(
@@ -310,15 +306,16 @@ def _cases_of_coordinates(
     wanted: tuple[str, ...],
     shared: frozenset[str],
     signs: tuple[int, ...],
-    alike: frozenset[str],
+    asked: frozenset[str],
     lanes: frozenset[int] = frozenset(),
 ) -> Iterator[Case]:
     """Different coordinates of one of the `wanted` kinds; a leaf outside such loops is at coordinate 0.
 
-    So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target.
+    So is the first of the lanes that combine, in the leaves of the numbers `lanes`: it updates the target. Loops around
+    both that have been `asked` of are left out.
     """
     for kind, first, second in _coordinate_loops(one, two, wanted, lanes):
-        if first is not None and first == second and first in alike:
+        if first is not None and first == second and first in asked:
             continue
         if first in shared or second in shared:
             continue
@@ -344,8 +341,6 @@ def _coordinate_loops(
 def _check_case(program: Projection, one: Leaf, two: Leaf, a: Use, b: Use, case: Case) -> None:
     original = program.original
     shared, rows, kind, loop = case
-    if is_excluded_by_index(one, two, common_index(a, b), shared, rows):
-        return
     question, names = original.meeting_rows(one, two, a, b, shared, rows)
     words = counterexample(original, question, (*one.names, *(names.get(n, n) for n in two.names)), shared)
     if words is None:
