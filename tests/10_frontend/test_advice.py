@@ -7,7 +7,7 @@ import pytest
 
 from tilegen import load
 from tilegen.errors import SourceError
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 
 # A kernel with a reduction inside an expression, and what numpy says that it is (A: 4 x 5, B: 5 x 4, x: 5).
 NESTED = {

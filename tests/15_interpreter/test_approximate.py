@@ -5,7 +5,7 @@ import pytest
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.comparison.tolerance import Tolerance
 from tilegen.ir.parts.operations import APPROXIMATIONS
 from tilegen.lab.checks.inputs import random

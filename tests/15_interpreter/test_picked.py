@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.written import tree_from
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 
 module = import_module("tilegen.interpreter.expected.reference")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.reductions.running import running_of
 
 KERNELS = {

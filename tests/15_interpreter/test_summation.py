@@ -7,8 +7,8 @@ from tests.support.declared_sums import add_up, factor_type, rounded, scattered,
 from tests.support.stock import instructions
 from tests.support.written import tree_from
 from tilegen.frontend.stock import stock_instructions
+from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
-from tilegen.interpreter.expected import reference
 from tilegen.interpreter.expected.summation import sum_bound
 from tilegen.ir.comparison.tolerance import PLAIN, Tolerance, tolerance_of
 from tilegen.ir.hardware.instructions import Instruction, SharedMatrix, Summation

@@ -115,7 +115,7 @@ def test_it_runs(name, count):
 
 def test_a_check_refuses_equal_elements():
     from tilegen.errors import ArgumentError
-    from tilegen.interpreter.expected import reference
+    from tilegen.interpreter import reference
 
     kernel, p = tree_from(TEXTS["plain"]).kernel, np.array([0, 3, 3], np.int32)
     with pytest.raises(ArgumentError, match="'p' has equal elements, and 'put' is for different ones only"):

@@ -8,7 +8,7 @@ import pytest
 from tests.support.cover import first
 from tilegen.api import load
 from tilegen.errors import IllegalStep
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import VectorCopy, VectorStore

@@ -14,7 +14,7 @@ from tests.support.written import tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Const, Op
 from tilegen.ir.walk import rewrite

@@ -14,7 +14,7 @@ from tests.support.written import built, tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.affine import const
 from tilegen.lab.counts.trips import with_mean_trips
 from tilegen.lowering import lower

@@ -10,7 +10,7 @@ import pytest
 import tilegen
 from tests.support.declared_sums import SIGNIFICAND
 from tilegen.frontend.stock import stock_instructions
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.ir.hardware.instructions import Summation
 
 SCHEDULES = {"gemm_bf16x3": "promoted", "gemm_f16x2": "two_f16", "gemm_tf32x2": "two_tf32"}

@@ -7,7 +7,7 @@ import pytest
 
 import tilegen
 from tilegen.backends.devices import opencl
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 
 DEVICES = [
     "interpreter",

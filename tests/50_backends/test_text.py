@@ -19,8 +19,8 @@ from tilegen.backends.text.values.expr import Writer
 from tilegen.backends.text.wrap import LONGEST, wrap_line
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.interpreter.expected import reference
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.parts.swizzle import Swizzle

@@ -7,8 +7,8 @@ import pytest
 
 import tilegen
 from tilegen.backends.calls.host import HostArrays
+from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.interpreter.expected import reference
 from tilegen.ir.nodes import Kernel
 from tilegen.lab.checks import agreement
 from tilegen.lab.checks.agreement import Agreement, sample_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.lab.checks.check import cases, check
 
 # The largest error of a product's factors together, as a share of the product.

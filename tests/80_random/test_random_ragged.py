@@ -13,7 +13,7 @@ from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For
 from tilegen.proof import prove

@@ -123,7 +123,7 @@ def prepare(text, optimised):
 def _outcome(job, device, log):
     from tilegen.backends.devices.devices import engine, program
     from tilegen.errors import DeviceError, TilegenError
-    from tilegen.interpreter.expected import reference
+    from tilegen.interpreter import reference
 
     class Editing(type(engine(device))):
         def build(self, text, launches):

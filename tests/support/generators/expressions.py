@@ -16,8 +16,8 @@ import tilegen
 from tilegen.backends.calls.arrays import NUMPY_NAME
 from tilegen.backends.devices.devices import engine, program
 from tilegen.errors import NothingCompared, WrongResult
+from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values
-from tilegen.interpreter.expected import reference
 from tilegen.lab.checks.check import Case, cases, check
 
 FLOATS, INTEGERS = ("f64", "f32", "f16", "bf16"), ("i64", "i32", "i8", "u8")

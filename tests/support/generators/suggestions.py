@@ -5,7 +5,7 @@ import time
 from tests.support.generators.case import Case, arrays_for, finish
 from tests.support.generators.programs import random_kernel, random_sizes
 from tilegen import api
-from tilegen.interpreter.expected import reference
+from tilegen.interpreter import reference
 from tilegen.lab.predict.machine import stock_machine
 from tilegen.suggest import NAME, suggest
 

@@ -12,8 +12,8 @@ from tests.support.generators.programs import points
 from tests.support.generators.steps import swizzle
 from tilegen.api import load
 from tilegen.frontend.stock import stock_instructions
+from tilegen.interpreter import reference
 from tilegen.interpreter.dtypes import from_values, to_values
-from tilegen.interpreter.expected import reference
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.ir.walk import find_loop, loops, stmts
 from tilegen.schedule import start
