@@ -31,6 +31,23 @@ def test_a_term_of_a_running_sum_counts_once() -> None:
     assert unit(kernel(text), sizes) == "GB/s"
 
 
+@pytest.mark.parametrize(
+    ("file", "name", "count"),
+    [
+        ("grouped", "grouped", 2 * 640 * 32 * 16),
+        ("sparse", "segment_sums", 640),
+        ("sparse", "csr", 2 * 640 * 16),
+        ("sparse", "segment_softmax", (1 + 3 + 3) * 640),
+        ("sparse", "csr_blocks", 2 * 640 * 16 * 16 * 16),
+    ],
+)
+def test_an_element_counts_in_its_row_alone(file: str, name: str, count: int) -> None:
+    sizes = {"M": 640, "K": 32, "G": 8, "N": 16}
+    if file == "sparse":
+        sizes = {"M": 8, "N": 640, "K": 32, "F": 16}
+    assert operations(tilegen.load(file).kernel(name).ir, sizes) == count
+
+
 @pytest.mark.parametrize("rounding", ["tf32", "tf32_rz"])
 def test_a_rounding_is_no_operation(rounding: str) -> None:
     text = GEMM.replace("A[i, k] * B[k, j]", f"{rounding}(A[i, k]) * {rounding}(B[k, j])")
