@@ -272,7 +272,7 @@ def _other_ways(step: Primitive, before: Tree) -> tuple[str, ...]:
         legal = wider and judge_tree(verify(wider.apply(before))) is None
     except StepError:
         return ()
-    return (f"fuse({', '.join(wider.loops)}) takes along what stands between them",) if wider and legal else ()
+    return (f"fuse({', '.join(wider.loops)}) takes what stands between them, too",) if wider and legal else ()
 
 
 def _check_size(tree: Tree, when: str = " after this step") -> Tree:

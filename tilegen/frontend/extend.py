@@ -270,7 +270,7 @@ def _replace_or_append(steps: list[_Step], call: StepCall, base: str) -> None:
     if len(inherited) == 1:
         steps[inherited[0]] = _Step(call, _From.REPLACING)
         return
-    way = f"say what it replaces, instead of {call.word}(...):, or behind what it stands, after {call.word}(...):"
+    way = f"say what it replaces, instead of {call.word}(...):, or what it stands after, after {call.word}(...):"
     if inherited:
         text = f"'{base}' has {len(inherited)} steps that this one could replace"
         raise SourceError(text, call.span, notes=(_texts_of(steps[n].call for n in inherited), way))

@@ -88,7 +88,7 @@ class CacheGlobal:
         if self.name is not None:
             raise StepError(f"'{buffer.name}' is computed in this order, not copied, and keeps its name")
         if any(not isinstance(part, str) for part in self.layout):
-            raise StepError(f"'{buffer.name}' is computed in this order, not copied, and its dimensions stay apart")
+            raise StepError(f"'{buffer.name}' is computed in this order, not copied, and its dimensions are not joined")
         order = tuple(dim for group in group_dimensions(buffer, words, self.layout) for dim in group)
         shape = self._shape_in_tiles(replace(buffer, order=order)) if self.tiles else buffer.shape
         return compute_in_storage(tree, replace(buffer, shape=shape, order=order))

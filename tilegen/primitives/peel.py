@@ -40,6 +40,8 @@ class Peel:
         loop = need_loop(tree, self.loop)
         need_serial(loop, "peel")
         if loop.stages == 1 and not any(each.across == loop.name for each in loops(tree.body)):
-            message = f"'{loop.name}' does nothing ahead for a next iteration, so that its last one is like the others"
-            raise StepError(message, notes=(f"pipeline({loop.name}, 2), before this step, copies ahead",))
+            message = (
+                f"'{loop.name}' does nothing in advance for a next iteration, so that its last one is like the others"
+            )
+            raise StepError(message, notes=(f"pipeline({loop.name}, 2), before this step, starts its copies early",))
         return change_loops(tree, self.loop, lambda old: replace(old, peeled=True))

@@ -50,7 +50,7 @@ class Pipeline:
         if self.stages < 2:
             raise StepError(f"a pipeline has at least 2 stages, not {self.stages}")
         if not any(b.scope == self.loop for b in tree.buffers):
-            way = f"cache_shared(..., at={self.loop}) makes a copy to run ahead"
+            way = f"cache_shared(..., at={self.loop}) makes a copy that can start early"
             raise StepError(f"nothing is copied in each iteration of '{self.loop}'", notes=(way,))
         if self.across is not None:
             need_loop(tree, self.across)

@@ -64,7 +64,7 @@ class Solve:
         common = [c for c in guards[0] if c.equal and all(c in guard for guard in guards)]
         found = [place for c in common if (place := _solution(c.value, loop, extents)) is not None]
         if not found:
-            notes = ("a reduction has one by 'for (y - r) % 2 == 0' behind its equation",)
+            notes = ("a reduction has one by 'for (y - r) % 2 == 0' after its equation",)
             raise StepError(f"no equation in all guards leaves one iteration of '{loop.name}'", notes=notes)
         place = found[0]
         body = substitute(loop.body, {loop.name: place})

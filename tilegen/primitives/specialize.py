@@ -61,8 +61,8 @@ class Specialize:
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
         if loop.stages < 2:
-            notes = (f"pipeline({loop.name}, 4) lets its copies run ahead",)
-            raise StepError(f"'{loop.name}' is not pipelined, and there is nothing to start ahead", notes=notes)
+            notes = (f"pipeline({loop.name}, 4) lets its copies start early",)
+            raise StepError(f"'{loop.name}' is not pipelined, and no copy can start early", notes=notes)
         if self.overlap not in (0, 1):
             raise StepError(f"products of one iteration can run on, or of none, and not of {self.overlap}")
         if self.registers and (self.registers % UNIT or not FEWEST <= self.registers <= MOST):

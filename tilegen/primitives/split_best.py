@@ -54,7 +54,7 @@ class SplitBest:
     def apply(self, tree: Tree) -> Tree:
         whole = need_reduction(tree, self.ranking)
         if ranking_of(whole) is None:
-            notes = ("as in topk: the argmax of what comes behind the one that the iteration before has found",)
+            notes = ("as in topk: the argmax of what ranks below the one that the iteration before has found",)
             raise StepError(f"'{self.ranking}' does not rank the elements of a row of constant length", notes=notes)
         if tree.body != tree_of(tree.kernel).body:
             raise StepError("loops have been changed already", notes=("split_best is the first step of a schedule",))

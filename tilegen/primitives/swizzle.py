@@ -57,7 +57,7 @@ class Swizzle:
                 raise StepError(f"a {word} of {number} is no power of two", notes=(way,))
         if count_rows(buffer) == 1:
             notes = ("its elements lie side by side: neighbours meet different banks",)
-            raise StepError(f"'{buffer.name}' has one row, and a swizzle tells rows apart", notes=notes)
+            raise StepError(f"'{buffer.name}' has one row, and a swizzle needs several rows", notes=notes)
         length = buffer.shape[buffer.order[-1]].const
         most = gcd(length, max(_BANKS // DTYPE_BYTES[buffer.dtype], self.unit)) // self.unit
         layout = Layout(self.unit, most if self.count is None else self.count, self.rows)

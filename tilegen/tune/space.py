@@ -141,7 +141,7 @@ def require_candidates(space: Space) -> None:
         names = [p.name for p in schedule.parameters]
         example = names[0] if names else "TS"
         notes = (
-            f"candidates stand in its head, {example}=32 in {{16, 32}}, or behind --set {example}=16,32",
+            f"candidates stand in its head, {example}=32 in {{16, 32}}, or after --set {example}=16,32",
             "several schedules are candidates, too",
         )
         raise UsageError(f"'{schedule.name}' has one candidate alone, and there is nothing to choose", notes=notes)

@@ -122,7 +122,7 @@ def parse_settings(pairs: Iterable[str], several: bool = False) -> dict[str, tup
         if len(parts) > 1 and not several:
             raise UsageError(f"--set gives {name} several values", notes=("compare has a row for each of them",))
         if name in found:
-            raise UsageError(f"--set gives {name} twice", notes=("several values stand behind one =, with commas",))
+            raise UsageError(f"--set gives {name} twice", notes=("several values stand after one =, with commas",))
         found[name] = tuple(dict.fromkeys(_setting(name, part, pair) for part in parts))
     return found
 

@@ -39,7 +39,7 @@ def check_gather(tensor: Tensor, node: s.Subscript) -> None:
         raise SourceError(
             f"'{memory_of(tensor.name)}' is {made} by this kernel, and its index is not affine",
             node.span,
-            notes=("an index that depends on data, is clamped or goes round is one of an input",),
+            notes=("only inputs have indices that depend on data, are clamped or wrap around",),
         )
 
 

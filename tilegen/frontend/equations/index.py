@@ -55,9 +55,9 @@ def affine_of(
 
 _DATA = {
     "an index": "an index is a sum of loop indices and sizes times constants",
-    "a place to write to": "what goes to a place that data tell is a sum, or max or min, of what is equal to it: "
-    "h[b] = sum[i](1 if x[i] == b else 0), which the step scatter(b) makes that of",
-    "a range": "ends that depend on data stand behind 'in': sum[k in start[i]..start[i + 1]](x[k]); to leave out other "
+    "a place to write to": "a result at a place that data give is a sum, max or min over an equality: "
+    "h[b] = sum[i](1 if x[i] == b else 0), with the step scatter(b)",
+    "a range": "ends that depend on data stand after 'in': sum[k in start[i]..start[i + 1]](x[k]); to leave out other "
     "terms, choose them point by point: sum[k](A[i, k] if f32(k) < x[i] else 0)",
     "a condition on indices": "to choose values point by point, write 'a if condition else b' on the right side",
 }

@@ -31,7 +31,7 @@ def counting(equation: s.Assign) -> s.Assign:
         raise SourceError(f"the '{word}' has no condition", value.body.span, notes=notes)
     counters = [item for item in equation.target.items if isinstance(item, s.Subscript)]
     if len(counters) != 1:
-        notes = (f"an output counts the hits, and stands where each goes: {_EXAMPLE}, with count: i32[1]",)
+        notes = (f"an output counts the hits, and stands at the place of each: {_EXAMPLE}, with count: i32[1]",)
         raise SourceError(f"the left side does not say what counts the hits of '{word}'", equation.span, notes=notes)
     return replace(equation, target=counters[0], kept=equation.target)
 
@@ -50,7 +50,7 @@ def check_kept(equation: s.Assign, tensors: Mapping[str, Tensor]) -> None:
         notes = ("keep the list in an output of its own",)
         raise SourceError(f"'{tensor.name}' keeps a list, and is an input, too", kept.base.span, notes=notes)
     if tensor.role != "output":
-        notes = ("what is behind the last hit has no value, so that nothing else can be computed from it",)
+        notes = ("what follows the last hit has no value, so that nothing else can be computed from it",)
         raise SourceError(f"'{tensor.name}' keeps a list, and is no output", kept.base.span, notes=notes)
     if len(tensor.shape) != wanted or (parts > 1 and tensor.shape[-1] != const(parts)):
         several = f", and a last one of {parts} for the parts of a hit" if parts > 1 else ""

@@ -66,7 +66,7 @@ def _check_rows(rows: s.Within, built: Equation, kernel: Kernel) -> None:
     if extent is None:
         raise SourceError(f"'{word}' is no index of the left side", rows.name.span)
     if dict(kernel.rising).get(name) != extent:
-        notes = (f"say so behind the outputs: where rising({name}, {extent})",)
+        notes = (f"say so after the outputs: where rising({name}, {extent})",)
         raise SourceError(f"nothing says that each '{word}' is in one row", rows.span, notes=notes)
 
 

@@ -50,7 +50,7 @@ def family(place: Place, tree: Branch) -> Family:
     given = {parameter for each in choices for parameter in each[0]}
     for parameter in re.findall(r"\{(\w+)\}", word.text):
         if parameter not in given:
-            notes = (f"behind the architecture stands: for {parameter} in {{8, 16, ..., 256}}, or in {{bf16, f16}}",)
+            notes = (f"after the architecture stands: for {parameter} in {{8, 16, ..., 256}}, or in {{bf16, f16}}",)
             raise SourceError(f"the values of '{parameter}' are not given", word.span, notes=notes)
     members: dict[str, Mapping[str, str]] = {}
     for several in product(*choices):
@@ -86,7 +86,7 @@ def _between(place: Place, row: Branch, before: list[list[str]], behind: list[li
         one, two, end = map(int, around)
         if one < two < end and (end - two) % (two - one) == 0:
             return range(2 * two - one, end, two - one)
-    notes = ("two numbers stand before it and the last one behind it: {8, 16, ..., 256}",)
+    notes = ("two numbers stand before it and the last one after it: {8, 16, ..., 256}",)
     raise SourceError("'...' does not say how the values go on", place.of(row), notes=notes)
 
 

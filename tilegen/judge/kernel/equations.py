@@ -233,7 +233,7 @@ class _Check(EquationPoints):
         """
         writer = self.writers.get(tensor.name)
         if writer is None:
-            notes = ("what is behind the last hit has no value; what counts the hits can be read",)
+            notes = ("what follows the last hit has no value; what counts the hits can be read",)
             span = load.span or self.equation.span
             raise SourceError(f"'{tensor.name}' keeps a list, and is read", span, notes=notes)
         if defines_all(writer, tensor):

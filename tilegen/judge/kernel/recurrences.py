@@ -175,7 +175,7 @@ def _circular(kernel: Kernel, group: tuple[Equation, ...], read: _Read) -> Sourc
     note = "each element may be made of those before it along an index of the left side: y[i] of y[i - 1]"
     several = "equations that read each other go along an index that has one word and one range in all of them"
     return SourceError(
-        f"the recurrence of '{group[-1].target}' is not well-founded: it goes along no index in one direction",
+        f"the recurrence of '{group[-1].target}' is not well-founded: it runs along no index in one direction",
         read.load.span or read.reader.span,
         witness=f"{points.element_text(point, ranges)} reads {element}, which "
         f"{other.element_text(there, read.writer.loops)} defines{points.sizes_text(point)}",

@@ -45,9 +45,9 @@ def _fault(tree: Tree, name: str, crossing: Crossing) -> NoForm:
         sentence = f"{waits} inside of '{loop.name}', whose iterations are those of lanes that hold a fragment"
         way = f"let all of '{buffer}' be written before any of it is used: cache it outside of '{loop.name}'"
     elif loop.roles:
-        sentence = f"{waits} in a role of '{name}', where the other roles do not come by"
-        way = f"leave what uses '{buffer}' later behind the roles, where a barrier can stand"
+        sentence = f"{waits} in a role of '{name}', which the other roles do not run"
+        way = f"place later uses of '{buffer}' after the roles, where a barrier can stand"
     else:
-        sentence = f"{waits} inside of thread loop '{name}', where not all of the block come by"
+        sentence = f"{waits} inside of thread loop '{name}', which not all threads of the block run"
         way = f"leave '{name}' serial, or bind it to blocks: then a barrier can stand inside of it"
     return NoForm(sentence, crossing.describe(), way=way, span=loop.span)

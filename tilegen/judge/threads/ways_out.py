@@ -20,7 +20,7 @@ def ways_out(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str
         target = {n for i in stmt.target.index for n in i.names()}
         free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
         if loop not in target and stmt.atomic:
-            return (f"what starts '{stmt.name}' goes in a launch before, and what reads it in a launch behind",)
+            return (f"put what initializes '{stmt.name}' in an earlier launch, and what reads it in a later one",)
         if loop not in target:
             best = f"; '{free[0]}' can be bound" if free else ""
             first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
@@ -33,7 +33,7 @@ def ways_out_of_roles(program: Projection, one: Leaf, two: Leaf, loop: str, kind
     first, second = sorted((_role(program, leaf, loop), leaf.stmt.name) for leaf in (one, two))
     if first[0] == second[0]:
         return ()
-    behind = "in a launch of its own" if kind in BLOCK_KINDS else "behind the roles, where a barrier can stand"
+    behind = "in a launch of its own" if kind in BLOCK_KINDS else "after the roles, where a barrier can stand"
     return (f"a role cannot wait for another: leave '{second[1]}' {behind}",)
 
 
@@ -47,7 +47,9 @@ def _atomics_can(program: Projection, leaf: Leaf, kind: str) -> tuple[str, ...]:
     """How blocks could do it."""
     stmt, buffer = leaf.stmt, program.buffers[leaf.stmt.target.buffer]
     if stmt.reduce == "list":
-        return (f"before all other steps, rank({stmt.name}) -> rank tells each hit its place: then all go at once",)
+        return (
+            f"before all other steps, rank({stmt.name}) -> rank gives each hit its place: then all are stored at once",
+        )
     if buffer.space != "global" or (stmt.reduce, buffer.dtype) not in NATIVE:
         return ()
     if stmt.hits:

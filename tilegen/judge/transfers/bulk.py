@@ -325,7 +325,7 @@ def _check_surroundings(program: Projection, launch: Node, box: BoxCopy) -> None
     for other in loops(launch):
         if other.peeled and program.buffers[box.target].scope == other.name:
             raise NoForm(
-                f"'{box.target}' is filled by bulk copies in '{other.name}', whose last iteration is apart",
+                f"'{box.target}' is filled by bulk copies in '{other.name}', whose last iteration is peeled",
                 way=f"leave peel({other.name}) out",
             )
     bulk = {id(each.stmt) for _, each in boxes_in(launch, program.buffers)}

@@ -79,7 +79,7 @@ def _check_loop(tree: Tree, loop: Loop) -> None:
         )
     if not ahead:
         raise NoForm(
-            f"nothing at the start of '{loop.name}' only copies, so nothing can run ahead",
+            f"nothing at the start of '{loop.name}' only copies, so no copy can start early",
             way="cache_shared and cache_register put a copy there for what the loop only reads",
         )
     for stmt in ahead:

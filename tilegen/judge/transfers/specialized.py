@@ -108,8 +108,8 @@ def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:
         copied = inner.body[: leading_copies(inner, staged_buffers(program.tree, inner))] if inner.across else ()
         if inner.across == loop.name and (read := {load.buffer for load in loads(copied)} & staged):
             raise NoForm(
-                f"'{min(read)}' is read an iteration of '{loop.name}' ahead, which is specialized",
-                way=f"let no register run ahead across '{loop.name}'",
+                f"'{min(read)}' is read one iteration of '{loop.name}' early, and that loop is specialized",
+                way=f"load no registers early across '{loop.name}'",
             )
 
 

@@ -131,7 +131,7 @@ def _of_both(buffer: Buffer) -> Buffer:
     """A shared buffer, once for each group. LimitError where the second one would begin at no good place."""
     if bytes_of(buffer) % buffer.align:
         message = f"each of two that take turns has {bytes_of(buffer)} bytes for '{buffer.name}'"
-        way = "make its tile larger, so that the second one can lie behind the first"
+        way = "make its tile larger, so that the second one can lie after the first"
         raise LimitError(f"{message}, which begins at multiples of {buffer.align}", buffer.span, notes=(way,))
     order = (0, *(d + 1 for d in buffer.order))
     return replace(buffer, shape=(affine(GROUPS), *buffer.shape), order=order)

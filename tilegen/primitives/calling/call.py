@@ -45,7 +45,7 @@ def bind(call: StepCall, instructions: Instructions = dict) -> Primitive:
             raise SourceError(f"{call.word} needs '{f.name}'", call.span, notes=_usage(call))
     if not _count_required(behind) <= len(call.results) <= len(behind):
         least = "at most " if _count_required(behind) < len(behind) else ""
-        count = f"{least}{len(behind)} name{'s' * (len(behind) != 1)} behind '->'"
+        count = f"{least}{len(behind)} name{'s' * (len(behind) != 1)} after '->'"
         raise SourceError(f"{call.word} gives {count}, not {len(call.results)}", call.span, notes=_usage(call))
     kinds = {f.name: str(f.type) for f in inside}
     arguments = {

@@ -107,7 +107,7 @@ def _recurrence(tree: Tree, target: str) -> Equation | None:
     if found := running_form(equation):
         return found
     i = equation.loops[0].index
-    notes = (f"a linear one goes along one index: y[{i}] = a[{i}] * (y[{i} - 1] else 0) + b[{i}]",)
+    notes = (f"a linear recurrence runs along one index: y[{i}] = a[{i}] * (y[{i} - 1] else 0) + b[{i}]",)
     raise StepError(f"'{target}' is a recurrence that is not linear in the element before", notes=notes)
 
 

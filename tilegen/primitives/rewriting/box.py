@@ -66,7 +66,7 @@ def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUs
     firsts, seconds = ([n for n in inside[k] if n in names[k] - names[1 - k]] for k in (0, 1))
     if firsts and seconds:
         way = f"using=[{firsts[0]}] takes one of them, and using=[{seconds[0]}] the other"
-        return f"{way}, in a copy with a name behind '->'"
+        return f"{way}, in a copy with a name after '->'"
     if distance.names() <= region.sizes:
         sizes = sorted(distance.names())
         what = "the size" if len(sizes) == 1 else "the sizes"

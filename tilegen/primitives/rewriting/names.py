@@ -36,6 +36,6 @@ def name_of_copy(tree: Tree, buffer: str, suffix: str, given: str | None) -> str
         return given
     name = f"{buffer}.{suffix}"
     if any(b.name == name for b in tree.buffers):
-        notes = ("behind '->' a second copy gets a name of its own",)
+        notes = ("after '->' a second copy gets a name of its own",)
         raise StepError(f"there is a buffer '{name}' already", notes=notes)
     return name
