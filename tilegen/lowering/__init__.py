@@ -93,7 +93,7 @@ def lower(
         instructions: False for a device without them: one thread of each warp computes what they mean, in loops.
 
     Raises:
-        LimitError: threads have to wait where not all of their block come by; or more threads, registers or shared
+        LimitError: threads have to wait where not all threads of their block run; or more threads, registers or shared
             memory than a block can have, more blocks than a grid, or more elements than a memory.
     """
     if fault := fault_of_launches(tree):

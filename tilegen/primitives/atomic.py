@@ -43,7 +43,7 @@ class Atomic:
     min of i32, and lists that count in i32. Few updates are better than many: rfactor makes parts, each of which one
     block or thread reduces by itself and adds when it is done. With `at`, a list takes the places of all hits in an
     iteration of that loop by one update: it has one loop inside, of 32 iterations at most. Where all
-    threads of a block come by, for one count, one update takes the places of all their hits.
+    threads of a block run it, for one count, one update takes the places of all their hits.
     """
 
     reduction: BufferName

@@ -1,7 +1,7 @@
 """Launches whose blocks hand on a value, read as the loop that they are iterations of.
 
 What the judge's theorem asks (`judge/threads/look_back.py`) is asked here of the program that is printed: that all
-threads of a block come by one look-back, for what the block then adds, unconditionally and once, to a value that
+threads of a block run one look-back, for what the block then adds, unconditionally and once, to a value that
 nothing has used before; and, of the tree that is read back, that iterations share nothing else.
 """
 

@@ -222,7 +222,7 @@ class Body:
         notes = [f"// {note}" for note in self.fresh_notes(loop.step)]
         whole = id(node) in self._whole
         found = self._lines_of_bits(node, loop, "find")
-        # A hit has met all tests; without them, all threads come by.
+        # A hit has met all tests; without them, all threads get here.
         stored = self._lines_of_bits(replace(loop, body=(stmt,)), loop, "store by blocks" if whole else "store")
         take = take_line(stmt, self._writer, self._integer, whole)
         return [*notes, "{", "int hits = 0;", "", *found, "", take, "", *stored, "}"]

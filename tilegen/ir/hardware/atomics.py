@@ -10,7 +10,7 @@ NATIVE = frozenset(
     (("sum", "f32"), ("sum", "f64"), ("sum", "i32"), ("max", "i32"), ("min", "i32"), ("unordered_list", "i32"))
 )
 
-# Neighbours that go at once, each of them in one access: the reduction, the type, how many.
+# Neighbours that one access updates: the reduction, the type, how many.
 WIDE = frozenset((("sum", "f32", 2), ("sum", "f32", 4)))
 
 

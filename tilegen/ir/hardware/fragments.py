@@ -117,7 +117,7 @@ class _Deal:
         return replace(_each_lane(node), body=tuple(self.node(child, extents) for child in node.body))
 
     def _is_shared(self, node: Loop, extents: Mapping[str, int]) -> bool:
-        """True if threads share a copy in the loop, which tells no lanes apart: they all come by."""
+        """True if threads share a copy in the loop, which is the same for all lanes: all of them run it."""
         known = {**extents, **constant_extents(node)}
         layouts = (lane_bits(self.held[a.buffer], a.index, known).get(node.name, ()) for a in self._held_in(node))
         copied = any(each.kind in ("cooperative", "bulk") for each in loops(node))

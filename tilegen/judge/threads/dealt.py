@@ -1,7 +1,7 @@
 """Dealt loops: the tiles of a launch can be dealt to any number of blocks.
 
 Theorem: a launch whose block loops are tiles may be run by blocks that take several tiles each, one after the other, if
-each block comes by the same waits in every tile:
+each block passes the same waits in every tile:
 
 - all loops along block.x are dealt, in one nest around everything else: a tile is a value of each of them;
 - a loop whose copies a producer starts runs equally often in all tiles, so that its slots go on from tile to tile;

@@ -1,4 +1,4 @@
-"""Waiting: where threads wait for each other, all threads of their block come by.
+"""Waiting: where threads wait for each other, all threads of their block get there.
 
 Theorem: barriers can keep all dependences between the threads of a block if none of these is inside of a thread loop. A
 barrier stands in loops that the whole block runs; what a thread does in its iteration of a thread loop is in the order
@@ -21,7 +21,7 @@ from tilegen.poly.verdict import NoForm
 
 
 def check_waiting(tree: Tree) -> None:
-    """Refused where threads have to wait for each other inside of a loop, and not all of their block come by."""
+    """Refused where threads have to wait for each other inside of a loop that not all threads of their block run."""
     dealt = project(deal_fragments(tree))
     for one, two, pairs in meetings(dealt, dealt.leaves):
         names, kinds = (found[: one.common_depth(two)] for found in (one.leaf.names, one.leaf.kinds))

@@ -119,7 +119,7 @@ def require_device(record: RunRecord, device: str, *, on_gpu: bool) -> None:
 def choose(records: Sequence[RunRecord], names: Sequence[str], best: int) -> list[RunRecord]:
     """The records to run again: those of `names`, or the `best` fastest of those that were measured.
 
-    Of several with one name and the same sizes the last is taken. A library's call has no text, and comes by itself.
+    Of several with one name and the same sizes the last is taken. A library's call has no text, and stands alone.
 
     Raises:
         UsageError: there is none of a name, or none at all.

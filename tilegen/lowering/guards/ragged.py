@@ -52,7 +52,7 @@ from tilegen.lowering.launch.program import (
 from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box, Fence
 
 _SHORT = 16  # a compiler writes out shorter loops
-_MEETING = (Barrier, Start, Arrive, Await, Perform)  # all threads of a block, or of a warp, come by
+_MEETING = (Barrier, Start, Arrive, Await, Perform)  # all threads of a block, or of a warp, run these
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Lists whose hits in a loop take their places together: which loops find them, and where whole blocks come by."""
+"""Lists whose hits in a loop take their places together: which loops find them, and which loops whole blocks run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def taken_together(node: Spmd) -> tuple[For, Stmt] | None:
 
 
 def by_whole_blocks(launch: Launch) -> frozenset[int]:
-    """Which nodes, by their `id`, take the places of all hits of a block: all of its threads come by, for one count."""
+    """Which nodes, by their `id`, take the places of all hits of a block: all its threads run them, for one count."""
     if launch.threads % _WARP:
         return frozenset()
     blocks = frozenset(name for name, kind, _ in launch.coordinates if kind in BLOCK_KINDS)
@@ -56,7 +56,7 @@ def with_places(launch: Launch) -> Launch:
 
 
 def _met_by_all(body: tuple[Spmd, ...], alike: frozenset[str]) -> Iterator[tuple[Spmd, frozenset[str]]]:
-    """The nodes that all threads of a block come by, and the names that are alike in these; none inside of a list's."""
+    """The nodes that all threads of a block run, and the names that are alike in these; none inside of a list's."""
     for node in body:
         yield node, alike
         match node:

@@ -169,7 +169,7 @@ class Combine:
     """The values of `lanes` neighbouring threads of a warp, combined: each of these has the result in `name`.
 
     `lane` numbers the threads along x. One for which a condition of `test` does not hold puts in the neutral element.
-    Every thread comes by. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
+    Every thread runs it. For argmax and argmin, `arg` goes with the value, and `arg_name` with the result, the lower
     one of equals; of linear steps they are the factors. With a `start`, a lane has what this and the values of the
     lanes before it come to, with `inclusive` its own, too.
     """

@@ -295,14 +295,14 @@ class RingPlace:
 
 @dataclass(frozen=True)
 class StartRing:
-    """Each thread that comes by is at number 0."""
+    """Each thread that runs this is at number 0."""
 
     place: RingPlace
 
 
 @dataclass(frozen=True)
 class NextSlot:
-    """Each thread that comes by goes on to the next number; or `by` numbers, which it leaves to others."""
+    """Each thread that runs this goes on to the next number; or by `by` numbers, which it leaves to others."""
 
     place: RingPlace
     by: Affine = ONE

@@ -4,7 +4,7 @@ for bi < I  block.x  dealt              for tile of the block's, (bi, bj) being 
   for bj < J  block.x  dealt              ...
     ...
 
-Until the end a launch is lowered as one block that comes by all tiles in nested loops: what has to be waited for
+Until the end a launch is lowered as one block that runs all tiles in nested loops: what has to be waited for
 between two tiles is what has to be waited for between two iterations of any loop. Then one loop over those that are
 dealt to the block takes the place of the nest, in each role, so that roles walk in step.
 

@@ -93,7 +93,7 @@ class Lanes:
         return self.results[name]
 
     def under(self, test: Condition, body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-        """`body` where `test` holds; exchanges stay outside of the test, for all threads of a warp come by."""
+        """`body` where `test` holds; exchanges stay outside of the test, because all threads of a warp run them."""
         out: list[Spmd] = []
         run: list[Spmd] = []
         for node in body:

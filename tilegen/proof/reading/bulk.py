@@ -103,7 +103,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 assert isinstance(at, Affine)
                 out.append(_on_timeline(node, "turns", Access(barrier_of("turns", launch), (at,))))
             case Await(line) if line == CLUSTER:
-                raise Refused("blocks of a cluster meet where not all of their threads come by")
+                raise Refused("blocks of a cluster meet where not all of their threads run")
             case Await(line) if line == STORES:
                 out.append(_on_timeline(node, SEEN_STORES.name, Access(SEEN_STORES.name, ())))
             case Await(line) if line.has_phases:

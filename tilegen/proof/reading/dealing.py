@@ -6,10 +6,10 @@ nothing that it does on the chip in one tile meets what it does in another one w
 
 Why: the law of `lowering.dealing` gives each tile to one block. Blocks may run at once, so that a tile of another
 block is like one of another block in a grid, with memory of its own. In one block, tiles come one after the other, in
-an order that the number of blocks decides. A block that comes by all tiles twice, in nested loops, has each of two
+an order that the number of blocks decides. A block that runs all tiles twice, in nested loops, has each of two
 tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for behind what is
 done in the one and before what is done in the other. So two accesses that need a wait have one, in whatever order a
-block takes tiles, and all threads come by it, for they take the same tiles. What a tile reads on the chip was written
+block takes tiles, and all threads run it, for they take the same tiles. What a tile reads on the chip was written
 in this same tile: that is what the launch with a block for each tile shows.
 
 Slots of a ring are counted on from tile to tile, by all roles alike: a ring that runs equally often in each tile goes
@@ -41,13 +41,13 @@ from tilegen.proof.reading.roles import Ring
 
 
 def part_tiles(launch: Launch) -> Launch:
-    """`launch` with a block for each tile, which it comes by once; itself where none are dealt. Raises Refused."""
+    """`launch` with a block for each tile, which it runs once; itself where none are dealt. Raises Refused."""
     _check_tiles(launch)
     return replace(launch, body=_without_tiles(launch.body, lambda node: replace(node, kind="serial")), dealt=0)
 
 
 def walk_twice(launch: Launch) -> Launch:
-    """`launch` with a block that comes by all tiles, two times; itself where none are dealt."""
+    """`launch` with a block that runs all tiles, two times; itself where none are dealt."""
     if not launch.dealt:
         return launch
     names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
@@ -81,7 +81,7 @@ def tile_names(launch: Launch) -> frozenset[str]:
 
 
 def _check_tiles(launch: Launch) -> None:
-    """Refused where a thread does something outside of the tiles of its block, or comes by them twice."""
+    """Refused where a thread does something outside of the tiles of its block, or runs them twice."""
     if not launch.dealt:
         if any(isinstance(node, For) and node.kind == "tiles" for node in nodes(launch.body)):
             raise Refused("a block goes from tile to tile, and none are dealt")
@@ -91,7 +91,7 @@ def _check_tiles(launch: Launch) -> None:
         raise Refused("not every number of a tile has a name")
     outside: list[Spmd] = []
     if _collect(launch.body, outside) != 1:
-        raise Refused("some threads do not come by the tiles of their block, or not once")
+        raise Refused("some threads do not run the tiles of their block, or not once")
     other = next((n for n in outside if not _is_set_up(n)), None)
     if other is not None:
         raise Refused(f"{launch.name} does something outside of its tiles: {type(other).__name__}")
@@ -106,7 +106,7 @@ def _is_set_up(node: Spmd) -> bool:
 
 
 def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:
-    """How many loops over tiles a thread comes by, the fewest if not all alike; what else it does goes to `outside`."""
+    """How many loops over tiles a thread runs, the fewest if not all alike; what else it does goes to `outside`."""
     count = 0
     for node in body:
         if isinstance(node, For) and node.kind == "tiles":

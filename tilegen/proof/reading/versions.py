@@ -117,7 +117,7 @@ def _check_scattered(loop: For, sizes: Collection[str]) -> None:
 
 
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
-    """What all threads have to come by together."""
+    """What all threads have to run together."""
     return [v for v in nodes(body) if isinstance(v, Barrier | Combine) or v == Arrive(COPIES)]
 
 

@@ -7,7 +7,7 @@ Theorem: budgets change no value and nobody waits for ever, if one test tells co
 warpgroups, and the first thing that the consumers do is to take registers, and the others to give some; if each takes
 more and gives less than the launch gave; and if all of them together then have no more than the launch gave the block.
 
-Why: all warps of a warpgroup come by, once, for nothing stands around that test or before it that lets threads go.
+Why: all warps of a warpgroup run it, once, for nothing stands around that test or before it that lets threads go.
 Those who give wait for nothing. When they have given, what the consumers take is there. The launch gives a thread as
 many registers as the resident blocks can have: the text bounds the launch by both numbers for it (a test compiles
 all stock schedules, and looks).

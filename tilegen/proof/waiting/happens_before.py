@@ -9,7 +9,7 @@ if for each array
 
 - order: threads arrive for rising numbers, each once, and know that n - S has happened when they arrive for n;
 - progress: all arrivals for n stand before a wait for n in the one program;
-- parity: whoever waits for n knows that n - S has happened, and comes by before anybody arrives for n + S;
+- parity: whoever waits for n knows that n - S has happened, and goes on before anybody arrives for n + S;
 - reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
 - overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, with a fence before if it has
   loaded from it, and whoever copies to the slot for n + S has waited for that; without roles barriers of the block see

@@ -8,7 +8,7 @@ Theorem: products compute what they would if each were complete at once, if
   products add to one register in the order in which they are started;
 - read: a barrier, or the release of a slot that a product reads, stands behind a wait that has ended it.
 
-What is held is written there, and no compiler moves it past that. All lanes come by each of these.
+What is held is written there, and no compiler moves it past that. All lanes run each of these.
 """
 
 from __future__ import annotations

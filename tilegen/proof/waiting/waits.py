@@ -1,7 +1,7 @@
 """Asynchronous copies: whoever touches what one writes has passed a wait that it has ended before.
 
 Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
-`n` groups on their way, with `g` of them made before it, has ended those below g - n. All threads come by it, at a
+`n` groups on their way, with `g` of them made before it, has ended those below g - n. All threads run it, at a
 barrier: behind it what each of them has copied is there. Whoever writes the place again has passed one, too, be it by
 another copy: of two that are on their way, none is the last. For what reads by a way of its own (descriptors, bulk
 stores) the barrier has a fence, which stands behind its wait: before that, a copy may not have written yet.
