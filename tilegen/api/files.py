@@ -298,12 +298,12 @@ class Kernel:
         Raises:
             UsageError: the kernel has no family, or no member runs on all of `archs`. Else as there.
         """
-        from tilegen.export import export_family
+        from tilegen.export import export
 
         chooser = self.family(machine, deterministic=deterministic)
         if chooser is None:
             raise UsageError(f"kernel '{self.ir.name}' has no family: export one of its schedules")
-        return export_family(chooser, Path(folder), archs, name=name, unproved=unproved)
+        return export(chooser, Path(folder), archs, name=name, unproved=unproved)
 
     def _compile_suggestion(self, device: str, unproved: bool) -> Program:
         """What `suggest` writes as a program, with a warning where it changes the order of terms."""

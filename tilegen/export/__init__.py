@@ -39,7 +39,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def export(
-    scheduled: Derivation,
+    what: Derivation | Chooser,
     folder: Path,
     archs: Sequence[str],
     *,
@@ -51,6 +51,9 @@ def export(
 ) -> tuple[str, ...]:
     """Writes a kernel with all of its versions, compiled for `archs`, into `folder`; returns the names of the files.
 
+    Of a family these are the members that all of `archs` can run, and what chooses among them. An architecture then
+    stands for its GPUs: a member that needs "sm_90a" is compiled for that where "sm_90" is given.
+
     Args:
         archs: such as "sm_80" and "sm_90a".
         name: what functions and files are called after, the kernel if left out.
@@ -61,68 +64,28 @@ def export(
 
     Raises:
         DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.
-        UsageError: there is no such architecture or name in C, or the folder cannot be written, or has files of others.
-        ProofError: a version is unproved, and that was not allowed.
-        LimitError: as `lower` does.
+        UsageError: there is no such architecture or name in C, no member runs on all of `archs`, or the folder cannot
+            be written, or has files of others.
+        ProofError: a version is unproved, and that was not allowed. LimitError: as `lower` does.
     """
     archs = _given(archs)
-    found = interface(scheduled.tree, name)
-    files = [*_file_names(found.name), f"{found.name}.json", f"{found.name}_test.cpp", "CMakeLists.txt"]
-    check_folder(folder, files, f"{found.name}.json")
-    made = _made(scheduled, found, archs, command, unproved, progress)
-    data = {"command": command, "files": files, **made.data}
-    built = cmake_lists(found.name, made.title, {found.name: archs}, nvrtc.options())
-    _write(folder, files, found, made.title, sizes or {}, {**made.files, "CMakeLists.txt": built}, data)
-    return tuple(files)
-
-
-def export_family(
-    chooser: Chooser,
-    folder: Path,
-    archs: Sequence[str],
-    *,
-    name: str = "",
-    command: str = "",
-    sizes: Mapping[str, int] | None = None,
-    unproved: bool = False,
-    progress: Progress = lambda what, done, total: None,
-) -> tuple[str, ...]:
-    """Writes the members of a family that all of `archs` can run, each as `export` does, and what chooses among them.
-
-    An architecture stands for its GPUs: a member that needs "sm_90a" is compiled for that where "sm_90" is given.
-
-    Raises:
-        UsageError: no member runs on all of `archs`. Else what `export` raises.
-    """
-    archs = _given(archs)
-    there = _runnable(chooser, archs)
-    found, taken = interface(there[0].tree, name), set[str]()
-    members = {fresh("_".join([found.name, *re.findall(r"\w+", each.name)]), taken): each for each in there}
-    files = [f"{found.name}.cpp", found.header, *(file for member in members for file in _file_names(member))]
+    there = _runnable(what, archs) if isinstance(what, Chooser) else []
+    found = interface(there[0].tree if isinstance(what, Chooser) else what.tree, name)
+    members = _named(found.name, there)
+    files = [f"{found.name}.cpp", found.header] if members else []
+    files += [file for member in members or [found.name] for file in _file_names(member)]
     files += [f"{found.name}.json", f"{found.name}_test.cpp", "CMakeLists.txt"]
     check_folder(folder, files, f"{found.name}.json")
-    made: dict[str, Made] = {}
-    targets = {}
-    for number, (member, each) in enumerate(members.items()):
-        targets[member] = [target_of(each.tree, arch) for arch in archs]
-
-        def of_member(what: str, done: int, total: int, number: int = number) -> None:
-            progress(f"member {number + 1} of {len(members)}: {what}", done, total)
-
-        core = each.scheduled().core
-        made[member] = _made(core, interface(core.tree, member), targets[member], command, unproved, of_member)
-    title = f"the family {chooser.name} of {chooser.kernel.name}, of {counted([*made], 'member')}\n{_by(command)}"
-    head = "\n".join(comment_lines(title))
-    choice = f"A version is a schedule; a launch takes the fastest by a model of time of one {chooser.machine.name}."
-    written: dict[str, str | bytes] = {
-        f"{found.name}.cpp": family_launcher(found, members, chooser, head),
-        found.header: header(found, head, choice),
-        "CMakeLists.txt": cmake_lists(found.name, title, targets, nvrtc.options()),
+    how = archs, command, unproved, progress
+    made = _made_family(what, found, members, *how) if isinstance(what, Chooser) else _made(what, found, *how)
+    data = {"tilegen": __version__, "command": command, "files": files, **made.data}
+    every = {
+        **made.files,
+        f"{found.name}_test.cpp": trial_program(found, made.head, sizes or {}),
+        f"{found.name}.json": json.dumps(data, indent=2) + "\n",
+        "CMakeLists.txt": cmake_lists(found.name, made.title, made.targets, nvrtc.options()),
     }
-    for each_made in made.values():
-        written |= each_made.files
-    shown = [{"name": members[member].name, "file": member, **made[member].data} for member in made]
-    _write(folder, files, found, title, sizes or {}, written, {"command": command, "files": files, "members": shown})
+    write_folder(folder, {each: every[each] for each in files})
     return tuple(files)
 
 
@@ -136,13 +99,57 @@ def _runnable(chooser: Chooser, archs: Sequence[str]) -> list[Candidate]:
     return there
 
 
+def _named(name: str, there: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Members by the names of their files."""
+    taken = set[str]()
+    return {fresh("_".join([name, *re.findall(r"\w+", each.name)]), taken): each for each in there}
+
+
 @dataclass(frozen=True)
 class Made:
-    """A schedule with its versions: texts and machine code by file, their title, and what the manifest has of it."""
+    """Texts and machine code by file, their title, the architectures of each .cu, and what the manifest has of all."""
 
     files: Mapping[str, str | bytes]
     title: str
+    targets: Mapping[str, Sequence[str]]
     data: Mapping[str, Any]
+
+    @property
+    def head(self) -> str:
+        """The title as comments."""
+        return "\n".join(comment_lines(self.title))
+
+
+def _made_family(
+    chooser: Chooser,
+    found: Interface,
+    members: Mapping[str, Candidate],
+    archs: Sequence[str],
+    command: str,
+    unproved: bool,
+    progress: Progress,
+) -> Made:
+    """The members, each as if it were alone, and what chooses among them."""
+    made: dict[str, Made] = {}
+    for number, (member, each) in enumerate(members.items(), 1):
+
+        def of_member(what: str, done: int, total: int, number: int = number) -> None:
+            progress(f"member {number} of {len(members)}: {what}", done, total)
+
+        core, targets = each.scheduled().core, [target_of(each.tree, arch) for arch in archs]
+        made[member] = _made(core, interface(core.tree, member), targets, command, unproved, of_member)
+    title = f"the family {chooser.name} of {chooser.kernel.name}, of {counted([*made], 'member')}\n{_by(command)}"
+    choice = f"A version is a schedule; a launch takes the fastest by a model of time of one {chooser.machine.name}."
+    head = "\n".join(comment_lines(title))
+    files: dict[str, str | bytes] = {
+        f"{found.name}.cpp": family_launcher(found, members, chooser, head),
+        found.header: header(found, head, choice),
+    }
+    for one in made.values():
+        files |= one.files
+    targets_of = {member: target for one in made.values() for member, target in one.targets.items()}
+    shown = [{"name": members[member].name, "file": member, **one.data} for member, one in made.items()]
+    return Made(files, title, targets_of, {"members": shown})
 
 
 def _made(
@@ -165,7 +172,7 @@ def _made(
         f"{name}.cpp": launcher(found, table, head, archs),
         f"{name}.fatbin": fatbin.fat_binary(compiled, f"{name}.cu"),
     }
-    return Made(files, title, _manifest(scheduled, table, compiled))
+    return Made(files, title, {name: archs}, _manifest(scheduled, table, compiled))
 
 
 def _given(archs: Sequence[str]) -> tuple[str, ...]:
@@ -178,24 +185,6 @@ def _given(archs: Sequence[str]) -> tuple[str, ...]:
 
 def _by(command: str) -> str:
     return f"exported by tilegen {__version__}" + (f": {command}" if command else "")
-
-
-def _write(
-    folder: Path,
-    files: Sequence[str],
-    found: Interface,
-    title: str,
-    sizes: Mapping[str, int],
-    written: Mapping[str, str | bytes],
-    data: Mapping[str, Any],
-) -> None:
-    name = found.name
-    every = {
-        **written,
-        f"{name}_test.cpp": trial_program(found, "\n".join(comment_lines(title)), sizes),
-        f"{name}.json": json.dumps({"tilegen": __version__, **data}, indent=2) + "\n",
-    }
-    write_folder(folder, {each: every[each] for each in files})
 
 
 def _compile(text: str, name: str, archs: Sequence[str], progress: Progress) -> list[Compiled]:

@@ -35,8 +35,7 @@ def export_command(
 
     Of a family all members that run on the architectures, and the choice among them by times of --machine.
     """
-    from tilegen.export import export, export_family
-    from tilegen.lab.choice.family import Chooser
+    from tilegen.export import export
 
     if not folder:
         raise UsageError("the folder has no name", notes=(". is the one that you are in",))
@@ -51,8 +50,7 @@ def export_command(
     with printing.progress() as progress:
         given: dict[str, Any] = {"name": name, "command": shlex.join([*words, "-o", folder]), "sizes": request.sizes}
         given |= {"unproved": unproved, "progress": progress}
-        where = Path(folder), archs
-        files = export_family(what, *where, **given) if isinstance(what, Chooser) else export(what, *where, **given)
+        files = export(what, Path(folder), archs, **given)
     if request.json_file:
         printing.write_json({"folder": folder, "files": list(files)}, request.json_file)
     if request.json_file != "-":
