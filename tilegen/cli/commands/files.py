@@ -15,7 +15,7 @@ from tilegen import api
 from tilegen.cli.commands.shared import FILE, KERNEL, tilegen
 from tilegen.cli.looks import printing
 from tilegen.cli.shell import completion
-from tilegen.cli.shell.output import JSON, check_output, write
+from tilegen.cli.shell.output import JSON, check_new, check_output, write
 from tilegen.cli.shell.request import Request, select, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.data import shipped_text
@@ -165,9 +165,7 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
 
 def write_new(text: str, path: str, force: bool) -> None:
     """Write a text of one's own. Raises UsageError where there is a file, unless `force` says to write over it."""
-    check_output(path, None)
-    if path != "-" and Path(path).exists() and not force:
-        raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
+    check_new(path, force)
     write(text if text.endswith("\n") else text + "\n", path, None)
     if path != "-":
         print(f"{path}: {_contents(api.load(Path(path)))}; tilegen check {shlex.quote(path)} tries it out")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import click
 from tilegen.cli.commands.shared import DEVICE, tilegen
 from tilegen.cli.looks import pages, printing
 from tilegen.cli.shell import completion
-from tilegen.cli.shell.output import check_output, write
+from tilegen.cli.shell.output import check_new, write
 from tilegen.cli.shell.request import Request, split_target
 from tilegen.errors import UsageError
 from tilegen.frontend.files import shorten
@@ -56,10 +55,12 @@ def learn_command(
     elif start is None and notebook is None:
         _show_task(found)
     if start is not None:
-        _write_new(found.puzzle.start, start, force)
+        check_new(start, force)
+        write(found.puzzle.start, start, None)
         print(f"{start}: tilegen learn {chapter} {shlex.quote(start)} judges it")
     if notebook is not None:
-        _write_new(json.dumps(notebook_of(found), indent=1, ensure_ascii=False) + "\n", notebook, force)
+        check_new(notebook, force)
+        write(json.dumps(notebook_of(found), indent=1, ensure_ascii=False) + "\n", notebook, None)
         print(f"{notebook}: chapter {chapter}, {found.title}")
     return 0
 
@@ -91,13 +92,6 @@ def _demands(puzzle: Puzzle) -> Iterator[str]:
     if puzzle.launches is not None:
         yield "one launch" if puzzle.launches == 1 else f"at most {puzzle.launches} launches"
     yield f"at {puzzle.size_words}"
-
-
-def _write_new(text: str, path: str, force: bool) -> None:
-    check_output(path, None)
-    if Path(path).exists() and not force:
-        raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
-    write(text, path, None)
 
 
 def _judge(chapter: Chapter, word: str, device: str) -> None:

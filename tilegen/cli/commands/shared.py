@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import click
 
-from tilegen import api
 from tilegen.cli.shell import completion
 from tilegen.cli.shell.arguments import parse_list, parse_points, parse_settings
 from tilegen.cli.shell.interrupt import closed_pipes_end_well
 from tilegen.cli.shell.output import JSON, check_output
 from tilegen.cli.shell.request import Request, split_target
 from tilegen.errors import UsageError
-from tilegen.ir.steps import Setting
 from tilegen.version import __version__
 
 Command = Callable[..., int]
@@ -82,63 +80,42 @@ def size_option(metavar: str, help: str) -> Callable[[Command], Command]:
     return click.option("--size", "sizes", multiple=True, metavar=metavar, help=help, shell_complete=completion.sizes)
 
 
-def shared_arguments(command: Command, several: bool = False) -> Command:
-    """The arguments that commands have, which `command` gets as one Request; with `several` values to try for --set."""
+def shared_arguments(command: Command, *, values: bool = False, files: bool = False) -> Command:
+    """The arguments that commands have, which `command` gets as one Request.
+
+    With `values`, --set may give several for a name. With `files` that is so, too, there may be several sizes and
+    several files, and the command gets a list with a Request for each file.
+    """
 
     @wraps(command)
-    def call_with_request(file: str, settings: tuple[str, ...], **others: Any) -> int:
-        given = parse_settings(settings, several)
-        return _call(lambda requests, **own: command(*requests, **own), [file], given, others)
+    def call(
+        file: str | tuple[str, ...],
+        settings: tuple[str, ...],
+        schedule: str | None,
+        sizes: tuple[str, ...],
+        json_file: str | None,
+        **others: Any,
+    ) -> int:
+        given = parse_settings(settings, values or files)
+        points, names = parse_points(sizes, "--size", several=files), parse_list(schedule)
+        check_output(json_file, JSON)
+        found = [split_target(each) for each in ((file,) if isinstance(file, str) else file)]
+        if names and all(own for _, own in found):
+            named = file if isinstance(file, str) else file[0]
+            raise UsageError(f"{named} names its schedule, and so does --schedule", notes=("say it once",))
+        shared = {name: others.pop(name) for name in ("kernel", "any_value")}
+        shared |= {"settings": given, "sizes": points[0], "points": points, "json_file": json_file, "loaded": {}}
+        requests = [Request(each, asked=own or names, **shared) for each, own in found]
+        return command(requests if files else requests[0], **others)
 
-    return _with_options(call_with_request, FILE)
-
-
-def shared_arguments_with_values(command: Command) -> Command:
-    """The same, with several values for --set."""
-    return shared_arguments(command, several=True)
-
-
-def shared_arguments_of_files(command: Command) -> Command:
-    """The same of a command that takes several files, each with a Request of its own, values to try for --set, and
-    sizes to go through."""
-
-    @wraps(command)
-    def call_with_requests(file: tuple[str, ...], settings: tuple[str, ...], **others: Any) -> int:
-        return _call(command, file, parse_settings(settings, several=True), others, sweep=True)
-
-    return _with_options(call_with_requests, FILES)
-
-
-def _with_options(command: Command, file: Callable[[Command], Command]) -> Command:
-    for decorate in (_JSON, _ANY_VALUE, SETTINGS, _SCHEDULES, KERNEL, file):
-        command = decorate(command)
-    return command
+    decorated: Command = call
+    for decorate in (_JSON, _ANY_VALUE, SETTINGS, _SCHEDULES, KERNEL, FILES if files else FILE):
+        decorated = decorate(decorated)
+    return decorated
 
 
-def _call(
-    command: Command,
-    files: Sequence[str],
-    settings: Mapping[str, Sequence[Setting]],
-    others: dict[str, Any],
-    sweep: bool = False,
-) -> int:
-    """Calls `command` with the requests that the shared arguments make, and with its own."""
-    shared = {name: others.pop(name) for name in ("kernel", "schedule", "sizes", "json_file", "any_value")}
-    points = parse_points(shared["sizes"], "--size", several=sweep)
-    names = parse_list(shared["schedule"])
-    json_file = shared["json_file"]
-    check_output(json_file, JSON)
-    found = [split_target(file) for file in files]
-    if names and all(own for _, own in found):
-        raise UsageError(f"{files[0]} names its schedule, and so does --schedule", notes=("say it once",))
-    loaded: dict[str, api.File] = {}
-    requests = [
-        Request(
-            file, shared["kernel"], own or names, settings, points[0], json_file, shared["any_value"], loaded, points
-        )
-        for file, own in found
-    ]
-    return command(requests, **others)
+shared_arguments_with_values = partial(shared_arguments, values=True)
+shared_arguments_of_files = partial(shared_arguments, files=True)
 
 
 class _Commands(click.Group):

@@ -70,6 +70,13 @@ def check_output(path: str | None, kind: Kind | None) -> None:
         raise UsageError(f"cannot write {name}: no file has such a name") from None
 
 
+def check_new(path: str, force: bool) -> None:
+    """Raises UsageError where there is a file, unless `force` says to write over it, and what `check_output` raises."""
+    check_output(path, None)
+    if path != "-" and Path(path).exists() and not force:
+        raise UsageError(f"{shorten(path)} is there already", notes=("--force writes over it",))
+
+
 def _is_of(kind: Kind, path: str) -> bool:
     try:
         return kind.holds(read_text(path))
