@@ -15,7 +15,7 @@ from tilegen.lab.measure.timing import CPU_NOTE, Progress, Time, Timings, cells_
 from tilegen.lab.measure.tried import Run, Tried
 from tilegen.lab.measure.trust import doubts_of_conditions
 from tilegen.lab.predict.explain import MOST_KEPT, explain, stages_by_line
-from tilegen.lab.predict.explanation import Explanation, LaunchReport
+from tilegen.lab.predict.explanation import Explanation, StepReport
 from tilegen.lab.predict.machine import Machine, machine_here
 from tilegen.lab.records.records import Conditions
 from tilegen.schedule import Derivation
@@ -28,13 +28,10 @@ _CPU_POINTS = 1e6
 
 
 @dataclass(frozen=True)
-class Rung(Tried):
-    """The program after one line of the schedule.
+class Rung(Tried, StepReport):
+    """The program after one line of the schedule, None for the kernel as written.
 
     Attributes:
-        step: the line, None for the kernel as written.
-        launches: what is known of it without running it; empty where it cannot be launched.
-        same: it is the program of the rung before, whose figures hold.
         error: why it cannot be launched, or what is wrong with it. `exit_code` is 0 for a prefix of the schedule that
             merely cannot be launched.
         untimed: why it was not timed; where it has no `trials`, it was not checked either.
@@ -42,21 +39,13 @@ class Rung(Tried):
             not timed, it is that of the predicted time.
     """
 
-    step: str | None
-    place: str
-    launches: tuple[LaunchReport, ...] = ()
-    same: bool = False
     untimed: str | None = None
     gain: float | None = None
 
     @property
-    def name(self) -> str:
-        return self.step or "as written"
-
-    @property
     def predicted_time(self) -> float | None:
         """Milliseconds that the roofline allows at best."""
-        return sum(launch.prediction.milliseconds for launch in self.launches) if self.launches else None
+        return self.milliseconds if self.launches else None
 
     @property
     def limit(self) -> str:
