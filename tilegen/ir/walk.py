@@ -238,39 +238,55 @@ _is_loop, _is_stmt, _is_load = (kind.__instancecheck__ for kind in (Loop, Stmt, 
 
 def loops(value: Any) -> Iterator[Loop]:
     """Every loop, outermost first, in program order."""
-    return filter(_is_loop, _nodes_of(value))
+    return filter(_is_loop, nodes(value))
 
 
 def stmts(value: Any) -> Iterator[Stmt]:
     """Every statement, in program order."""
-    return filter(_is_stmt, _nodes_of(value))
+    return filter(_is_stmt, nodes(value))
 
 
 def nodes(value: Any) -> Iterator[Any]:
     """Every loop and statement in program order, and what else is around them; no extents of loops."""
-    return iter(_nodes_of(value))
+    found: list[Any] = []
+    _collect_nodes(value, found)
+    return iter(found)
 
 
-def _nodes_of(value: Any) -> tuple[Any, ...]:
+def _collect_nodes(value: Any, found: list[Any]) -> None:
     kind = type(value)
-    if kind is tuple:
-        return tuple(chain.from_iterable(map(_nodes_of, value)))
-    if issubclass(kind, Stmt):
-        return (value,)
-    if kind is not Loop:
-        return tuple(chain.from_iterable(_nodes_of(getattr(value, name)) for name in _everything[kind] or ()))
-    return (value, *chain.from_iterable(map(_nodes_of, value.body)))
+    if kind is Stmt:
+        found.append(value)
+    elif kind is Loop:
+        found.append(value)
+        for node in value.body:
+            _collect_nodes(node, found)
+    elif kind is tuple:
+        for item in value:
+            _collect_nodes(item, found)
+    else:
+        for name in _everything[kind] or ():
+            _collect_nodes(getattr(value, name), found)
 
 
 def accesses(value: Any) -> tuple[Any, ...]:
     """Every access to a buffer, written or read, in program order."""
+    found: list[Any] = []
+    _collect_accesses(value, found)
+    return tuple(found)
+
+
+def _collect_accesses(value: Any, found: list[Any]) -> None:
     kind = type(value)
     if kind is Load or kind is Access:
-        return (value,)
-    if kind is tuple:
-        return tuple(chain.from_iterable(map(accesses, value)))
-    names = _around_accesses[kind] or ()
-    return tuple(chain.from_iterable([accesses(held) for name in names if (held := getattr(value, name))]))
+        found.append(value)
+    elif kind is tuple:
+        for item in value:
+            _collect_accesses(item, found)
+    else:
+        for name in _around_accesses[kind] or ():
+            if held := getattr(value, name):  # neither None nor an empty tuple
+                _collect_accesses(held, found)
 
 
 def loads(value: Any) -> Iterator[Load]:
@@ -290,17 +306,18 @@ def leaves(body: Iterable[Node]) -> Iterator[tuple[tuple[Loop, ...], Stmt]]:
 
 def leaves_at(node: Node) -> Iterator[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]]:
     """The same for a node, each with its place: the position in each body on the way to it."""
-    return _leaves_at(node, (), ())
+    found: list[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]] = []
+    _collect_leaves(node, (), (), found)
+    return iter(found)
 
 
-def _leaves_at(
-    node: Node, path: tuple[Loop, ...], place: tuple[int, ...]
-) -> Iterator[tuple[tuple[tuple[Loop, ...], Stmt], tuple[int, ...]]]:
+def _collect_leaves(node: Node, path: tuple[Loop, ...], place: tuple[int, ...], found: list[Any]) -> None:
     if not isinstance(node, Loop):
-        yield (path, node), place
+        found.append(((path, node), place))
         return
+    path = (*path, node)
     for position, child in enumerate(node.body):
-        yield from _leaves_at(child, (*path, node), (*place, position))
+        _collect_leaves(child, path, (*place, position), found)
 
 
 def constant_extents(value: Any) -> dict[str, int]:
