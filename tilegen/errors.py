@@ -168,7 +168,7 @@ class DeviceError(TilegenError):
 def join_errors(errors: Sequence[TilegenError]) -> TilegenError:
     """The first of the errors by their places in the text, with the others behind it; one at least.
 
-    What several schedules say of one step that they share is told once. The exit code is the largest of all.
+    What several schedules say of one step that they share is reported once. The exit code is the largest of all.
     """
     distinct = {(each.span, each.message): each for each in reversed(errors)}
     first, *others = sorted(reversed(distinct.values()), key=lambda each: each.span[1:3] if each.span else (0, 0))

@@ -1,4 +1,4 @@
-"""Loops whose ends data tell: what is printed, what runs, what is refused, and which faults are seen."""
+"""Loops whose ends data give: what is printed, what runs, what is refused, and which faults are seen."""
 
 import re
 from dataclasses import replace

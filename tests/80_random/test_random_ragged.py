@@ -1,4 +1,4 @@
-"""Random rows whose ends data tell: proved, read back, simulated, and run beside numpy."""
+"""Random rows whose ends data give: proved, read back, simulated, and run beside numpy."""
 
 import random
 

@@ -60,7 +60,7 @@ def export(
         command: what made the files, for their heads.
         sizes: what the test program computes, beside sizes that it chooses.
         unproved: True takes versions of which it is open whether they are the kernel, too; the heads say so.
-        progress: is told what is done, and how much of it.
+        progress: is called with what is done, and how much of it.
 
     Raises:
         DeviceError: an architecture lacks an instruction, there is no compiler, or it refuses the text.

@@ -84,7 +84,7 @@ def flat_schedules(declared: Sequence[ScheduleDecl], texts: Texts) -> tuple[Sche
     flat: list[Schedule] = []
     collected, wrong = Collected(), set[str]()
     for each in declared:
-        if wrong.isdisjoint(_bases(each, by_name)):  # the mistakes of a base are told once
+        if wrong.isdisjoint(_bases(each, by_name)):  # the mistakes of a base are reported once
             wrong.add(each.name.text)
             with collected:
                 flat += _schedules(each, _flat(each, by_name, known, texts, ()))

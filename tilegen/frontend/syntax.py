@@ -152,7 +152,7 @@ class StorageOrder:
 class Assign:
     """`target[index] = value for condition`; of a list the target is what counts its hits, and `kept` the left side.
 
-    With `rows`, a range that data tell, each index of the left side takes its value from the row that it is in.
+    With `rows`, a range that data give, each index of the left side takes its value from the row that it is in.
     """
 
     target: Subscript

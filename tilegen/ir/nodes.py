@@ -35,7 +35,7 @@ DTYPE_BYTES |= {"i64": 8, "i32": 4, "i8": 1, "u8": 1, "bool": 1}
 BLOCK_KINDS = ("block.x", "block.y", "block.z")
 THREAD_KINDS = ("thread.x", "thread.y", "thread.z")
 # Lowered, threads of a block share out cooperative loops, and one starts the copy of a box that a bulk loop is.
-# Of scatter loops the one iteration runs that has a term, of ragged ones those between two ends that data tell.
+# Of scatter loops the one iteration runs that has a term, of ragged ones those between two ends that data give.
 _PLAIN_KINDS = ("serial", "unrolled", "vector", "cooperative", "bulk", "matrix", "scatter", "ragged")
 LOOP_KINDS = (*_PLAIN_KINDS, *BLOCK_KINDS, *THREAD_KINDS)
 PARALLEL = frozenset((*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk"))  # their iterations run at once

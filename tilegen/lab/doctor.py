@@ -60,7 +60,7 @@ def examine() -> tuple[Finding, ...]:
 def _examine_one(name: str, use: str, probe: _Probe, essential: bool) -> Finding:
     try:
         state, found, way_out = probe()
-    except Exception as error:  # whatever a broken installation does, the other rows are told
+    except Exception as error:  # whatever a broken installation does, the other rows are shown
         lines = str(error).strip().splitlines()
         state, found, way_out = "broken", lines[0] if lines else type(error).__name__, None
     return Finding(name, use, state, found, way_out, essential)

@@ -1,6 +1,6 @@
 """From kernels and trees to integer systems: the instances of each leaf, what they are and what they touch.
 
-A leaf is one statement with the loops around it. Two instances of leaves are told apart by a prime on
+A leaf is one statement with the loops around it. Two instances of leaves are distinguished by a prime on
 the names of the second one; loops that both are in the same iteration of keep one name.
 """
 

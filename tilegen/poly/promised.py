@@ -46,7 +46,7 @@ def promise_of(
 
 
 def _shifted_load(place: Expr) -> tuple[Load | None, Affine]:
-    """The element that tells a place, which is that much less."""
+    """The element that gives a place, and what the place is less than that."""
     match place:
         case Load():
             return place, Affine()

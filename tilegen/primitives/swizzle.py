@@ -21,7 +21,7 @@ class Swizzle:
     """Let the units of each row of a shared buffer change places, so that a column meets more banks, without a pad.
 
     Unit u of row r lies at place u ^ (r / rows % count); rows are counted over all dimensions but the fastest. `unit`
-    elements stay together: a vector of 4 needs units of 4 or more. Unless told, `count` units are 128 bytes, one word
+    elements stay together: a vector of 4 needs units of 4 or more. By default, `count` units are 128 bytes, one word
     of each bank; or what divides a row.
 
     kernel:

@@ -203,7 +203,7 @@ class _Lift:
         if loop.kind == "scatter":
             raise Refused(f"threads meet in loop '{loop.name}', of which each runs what its data pick")
         if loop.ends and any(is_event(node) and loop.name in names_in(walk(node)) for node in nodes(loop.body)):
-            raise Refused(f"events are counted by the iterations of '{loop.name}', of which data tell the first")
+            raise Refused(f"events are counted by the iterations of '{loop.name}', whose first one data give")
         before = self._enter_loop(loop)
         inner = self._lift_joint(loop.body, path, loop.name, names)
         self.made = before

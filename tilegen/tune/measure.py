@@ -58,7 +58,7 @@ def require_memory(task: Task) -> None:
 
 
 def is_working(task: Task) -> bool:
-    """True if the device does what it is told: behind a fault, a GPU refuses everything of the process."""
+    """True if the device still works: after a fault, a GPU refuses everything of the process."""
     try:
         engine(task.device).synchronize()
     except Exception:  # a library's own

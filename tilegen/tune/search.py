@@ -22,7 +22,7 @@ class Search(Protocol):
     """Asked for the next candidate, given its result; in any order, several at once."""
 
     def ask(self) -> Candidate | None:
-        """A candidate that was not asked for and not told before; None when there are no more."""
+        """A candidate that was not asked for and not reported before; None when there are no more."""
 
     def tell(self, candidate: Candidate, milliseconds: float | None) -> None:
         """What it took; None where it cannot be used."""

@@ -1,4 +1,4 @@
-"""Random reductions over rows whose ends data tell, with schedules: a thread a row, lanes, warps, tiles, columns."""
+"""Random reductions over rows whose ends data give, with schedules: a thread a row, lanes, warps, tiles, columns."""
 
 from __future__ import annotations
 

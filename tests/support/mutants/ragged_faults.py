@@ -1,4 +1,4 @@
-"""Faults in the ends of loops that data tell, of a lowered program and of a text."""
+"""Faults in the ends of loops that data give, of a lowered program and of a text."""
 
 from __future__ import annotations
 

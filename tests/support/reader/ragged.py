@@ -1,4 +1,4 @@
-"""The reading of a loop whose ends data tell: what they are for some value of the data, and which tests are left."""
+"""The reading of a loop whose ends data give: what they are for some value of the data, and which tests are left."""
 
 from __future__ import annotations
 

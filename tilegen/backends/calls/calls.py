@@ -16,7 +16,7 @@ _REMEMBERED = 256
 
 @dataclass(frozen=True)
 class Form:
-    """How the values of a call are told apart: which are arrays, scalars, sizes; (position, name) of each.
+    """How the values of a call are distinguished: which are arrays, scalars, sizes; (position, name) of each.
 
     `plans` are those of the calls that looked like this, by what their arrays are; the oldest ones are forgotten.
     """

@@ -1,4 +1,4 @@
-"""How much memory there is: told before it is taken, for Linux gives more than it has and ends who uses it."""
+"""How much memory there is: checked before it is taken, since Linux gives more than it has and kills who uses it."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _parse_listing(
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
     places: list[tuple[str, int]] = []  # (file, line) of what follows
-    ahead = False  # the line before has told a place
+    ahead = False  # the line before has named a place
     for line in body.splitlines():
         if match := re.match(r'\s*//## File "(.*?)", line (\d+)', line):
             places = [*(places if ahead else []), (match.group(1), int(match.group(2)))]
@@ -199,7 +199,7 @@ def _instruction(text: str, kinds: tuple[tuple[str, str], ...]) -> SassInstructi
 def hot(listing: Listing) -> Hot:
     """The innermost loop with most of the work: of tensor cores, else of multiply-adds.
 
-    Where there is a fast and a careful one, it is the fast one. Loops are told by jumps backwards. Without
+    Where there is a fast and a careful one, it is the fast one. Loops are found by their jumps backwards. Without
     multiply-adds other arithmetic counts, then any instruction.
     """
     code = listing.instructions

@@ -186,7 +186,7 @@ class CudaEngine:
             self.xp.cuda.get_current_stream().synchronize()
 
     def run_profiled(self, call: Callable[[], None]) -> None:
-        """Runs `call` alone under a profiler that waits to be told when to begin. Raises what `synchronize` raises."""
+        """Runs `call` alone under a profiler that waits for a signal to begin. Raises what `synchronize` raises."""
         self.synchronize()
         self.xp.cuda.profiler.start()
         call()

@@ -82,7 +82,7 @@ class Sensors:
         return len([pid for pid in running if pid != os.getpid()]) - (os.getpid() not in running)
 
     def _power(self) -> float:
-        """Watts at this moment, or, where only that is told, over the last second."""
+        """Watts at this moment, or, where only that is reported, over the last second."""
         (value,) = self._nvml.nvmlDeviceGetFieldValues(self._gpu, [self._nvml.NVML_FI_DEV_POWER_INSTANT])
         if value.nvmlReturn == self._nvml.NVML_SUCCESS:
             return float(value.value.uiVal) / 1e3

@@ -206,7 +206,7 @@ class Body:
             return lines + self._scatter(loop, name)
         if loop.kind == "handed":
             return [*lines, number_line(loop, self._writer, self._integer), "", *self.lines(loop.body)]
-        # PoCL computes wrong results for some loops that it is told to unroll.
+        # PoCL computes wrong results for some loops that it is asked to unroll.
         if loop.kind in _UNROLLED and self._writer.dialect is CUDA:
             lines.append("#pragma unroll")
         if loop.kind == "tiles":

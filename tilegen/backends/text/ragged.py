@@ -1,4 +1,4 @@
-"""The ends of loops that data tell, in C: `for (int j = start[i]; j < start[i + 1]; ++j)`."""
+"""The ends of loops that data give, in C: `for (int j = start[i]; j < start[i + 1]; ++j)`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MEANING = {
     "barriers": "each barrier is needed, and guards what its comment says",
     "values": "every operand is the element that the kernel reads, and is there",
     "scatters": "of a loop that data pick from, the one iteration runs that has a term",
-    "ragged": "outside of the ends that data tell, the iterations of a loop have no terms",
+    "ragged": "outside of the ends that data give, the iterations of a loop have no terms",
     "waits": "every asynchronous copy has ended when it is waited for",
     "stores": "bulk stores read what is complete, once, and before it is overwritten or gone; no wait is in vain",
     "arrivals": "bulk copies have arrived where they are read, each wait gets its arrival, none is in vain",

@@ -1,4 +1,4 @@
-"""Ranges that data tell: `sum[j in start[i]..start[i + 1]](x[j])` chooses its terms of the whole dimension of `x`.
+"""Ranges that data give: `sum[j in start[i]..start[i + 1]](x[j])` chooses its terms of the whole dimension of `x`.
 
 `y[t] = x[t] * scale[g] for t in start[g]..start[g + 1]` is `only[g](..)`: of all g, the row that has t.
 """
@@ -21,7 +21,7 @@ from tilegen.ir.reductions.initial import init_value
 
 
 def by_rows(equation: s.Assign, conditions: Sequence[s.Syntax], given: Sequence[s.Param]) -> s.Assign:
-    """The equation where these hold. With a range that data tell, it sums what the rows have, of which all but one have
+    """The equation where these hold. With a range that data give, it sums what the rows have, of which all but one have
     0. Raises SourceError where the range is no row of one of the parameters `given`."""
     parts: list[s.Syntax] = []
     for each in conditions:
@@ -84,7 +84,7 @@ def _base(part: s.Name | s.Subscript) -> str:
 
 
 def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
-    """The term of a reduction, and its neutral element outside of the ranges that data tell. Raises SourceError."""
+    """The term of a reduction, and its neutral element outside of the ranges that data give. Raises SourceError."""
     tests: list[Expr] = []
     declared: Declared = {**scope.tensors, **scope.scalars}
     items = equation.value.items if isinstance(equation.value, s.Reduction) else ()

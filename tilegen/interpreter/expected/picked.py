@@ -16,7 +16,7 @@ Whole = tuple[Part, Array, Array]
 
 
 def picked_sums(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Iterator[Whole] | None:
-    """All of the left side with its values and errors; None where no data tell where a term goes, or not for sure."""
+    """All of the left side with its values and errors; None where no data decide where a term goes, or not for sure."""
     if equation.reduce != "sum":
         return None
     for place in equation.loops:

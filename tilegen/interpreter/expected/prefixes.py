@@ -1,4 +1,4 @@
-"""Running reductions for the reference: each term is taken in once, and all prefixes are told from that."""
+"""Running reductions for the reference: each term is taken in once, and all prefixes are computed from that."""
 
 from __future__ import annotations
 

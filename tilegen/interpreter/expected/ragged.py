@@ -17,7 +17,7 @@ Ends = tuple[int, int]
 
 
 def ends_of(equation: Equation, part: Part, memory: Mapping[str, Memory]) -> Mapping[str, Ends]:
-    """For each reduced loop whose ends data tell, the first and last place that some point of the part has, and 1."""
+    """For each reduced loop whose ends data give, the first and last place that some point of the part has, and 1."""
     found: dict[str, Ends] = {}
     reduced = frozenset(r.name for r in equation.reduced)
     for side in sides_of(equation.value) if equation.best is None else ():

@@ -264,7 +264,7 @@ def _store(target: Memory, equation: Equation, part: Part, value: Array, error: 
 
 
 def _judge(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, Memory]) -> Callable[[Array], Array]:
-    """The function that tells how far the values at indices found by an argmax or argmin are from the best ones."""
+    """The function that computes how far the values at indices found by an argmax or argmin are from the best ones."""
     assert equation.best is not None
     target, best = memory[equation.target], memory[equation.best]
     extents = extents_of(equation.loops, sizes)

@@ -246,7 +246,7 @@ def _check_targets(stmt: Stmt, layouts: Mapping[str, LaneBits]) -> None:
             way = f"rfactor({stmt.name}, {digit}) gives each lane a result of its own"
             raise NotDealt(
                 f"'{access.buffer}' is reduced along '{over[0]}', and several lanes have its terms",
-                way if digit == over[0] else f"tile '{over[0]}' into digits, one that tells the lanes apart: {way}",
+                way if digit == over[0] else f"tile '{over[0]}' into digits, one that distinguishes the lanes: {way}",
             )
 
 

@@ -1,7 +1,7 @@
 """Layouts of operands as permutations of bits: what a lane's number tells of the loops over a fragment's elements.
 
 Each bit of an element's indices is a bit of its lane's number or of its register's. So each bit of a loop that runs
-over elements is either told by the lane, or stays a loop of every lane. An index that runs to no power of two, as the
+over elements is either given by the lane, or stays a loop of every lane. An index that runs to no power of two, as the
 192 columns of a result do, has one digit more above its bits, of an odd number of values, which is of the register: it
 counts as one more bit, the last one, that stays with every lane.
 """

@@ -1,4 +1,4 @@
-"""Loops of which data tell the part that runs: in all other iterations a reduction gets a neutral term.
+"""Loops of which data decide the part that runs: in all other iterations a reduction gets a neutral term.
 
 for i < M                                                           for i < M
   for j < N                                                           for j from start[i] to start[i + 1] - 1

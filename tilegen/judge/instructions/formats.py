@@ -2,9 +2,9 @@
 
 Theorem: an operand is given values of its format if the nest rounds each element that it reads, or if every statement
 that writes the buffer writes such a value: a number rounded by a function of the format, a constant that the format
-has, a choice between such values, or an element of a buffer of such values, or what stands for those outside of it.
-Buffers may be told by each other, for a statement reads what has been written before: the first one that wrote another
-value would have read one. An input has any value, and so has an output, which may be an input, too.
+has, a choice between such values, or an element of a buffer of such values, or what stands for those outside of it. The
+formats of buffers may follow from each other, for a statement reads what has been written before: the first one that
+wrote another value would have read one. An input has any value, and so has an output, which may be an input, too.
 """
 
 from __future__ import annotations

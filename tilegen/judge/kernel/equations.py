@@ -278,7 +278,7 @@ class _Check(EquationPoints):
                                "read what a 'var' tensor has kept of the old values",),
                     )  # fmt: skip
 
-    # -- points, and how they are told
+    # -- points, and how they are shown
 
     def _wanted_points(self, under: Cases) -> Iterator[tuple[Row, ...]]:
         """The points of the equation at which one of the cases holds, a system for each that can."""

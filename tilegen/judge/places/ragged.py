@@ -1,4 +1,4 @@
-"""Ragged loops: outside of the ends that data tell, the iterations of a loop do nothing.
+"""Ragged loops: outside of the ends that data give, the iterations of a loop do nothing.
 
 Theorem: let each statement in the loop update a reduction with `select(e <= j and j < f, term, neutral)`, where j is
 affine in the loop and those inside it, and e and f are computed from what the loop does not write and no loop inside

@@ -119,7 +119,7 @@ def dependences(tree: Tree, launch: int, more: Sequence[Placed] = ()) -> tuple[D
 def rows_of_adjacent(one: Placed, two: Placed, carried_by: str | None) -> Iterator[tuple[str, Row]]:
     """Loops that may have a whole iteration between `one` and the later `two`, and a row that says they have not.
 
-    Of a ragged loop data tell which iterations run: none is certain between two that do.
+    Of a ragged loop data decide which iterations run: none is certain between two that do.
     """
     if carried_by is not None:
         if ("ragged", carried_by) not in zip(two.leaf.kinds, two.leaf.names, strict=True):
@@ -250,7 +250,7 @@ class Crossing:
     def _different_thread_rows(self) -> tuple[tuple[Row, ...], ...]:
         """The ways in which the two are different threads: what each can be along an axis, and that one is further.
 
-        Most are told apart by what their places have in common: then there is none, and no rows are made.
+        Most are distinguished by what their places have in common: then there is none, and no rows are made.
         """
         found: list[tuple[Row, ...]] = []
         for one, other in self._who.values():

@@ -32,7 +32,7 @@ class Part:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The sizes that tell how often the loop runs."""
+        """The sizes that decide how often the loop runs."""
         return self.loop.extent.names()
 
     @property

@@ -64,7 +64,7 @@ def sizes_to_check(
 
 
 def _with_long_rows(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
-    """`sizes` where rows whose ends data tell have several elements in the mean."""
+    """`sizes` where rows whose ends data give have several elements in the mean."""
     for name, end in kernel.rising:
         rows = kernel.tensor(name).shape[0].evaluate(sizes)
         sizes |= {str(end): max(sizes[str(end)], 3 * rows) for _ in range(str(end) in sizes)}
@@ -97,7 +97,7 @@ def power_sizes(kernel: Kernel, given: Mapping[str, int], limits: tuple[int, int
 
 def points(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Points of all equations' ranges together; a restriction (`k <= i`) is not counted, and of a range that data pick
-    from one. Rows of which data tell where each ends have all elements together once."""
+    from one. Rows whose ends data give have all elements together once."""
     rows = {e.target: {n for s in sides_of(e.value) for n in names_in(walk(s.value))} for e in kernel.equations}
     return sum(
         prod(

@@ -111,7 +111,7 @@ def _group_patterns(rows: Ints, weight: float) -> list[Pattern]:
 
 
 def thread_values(launch: Launch) -> dict[str, Ints]:
-    """The names that tell the threads of a block apart, each with its value in every thread."""
+    """The names that distinguish the threads of a block, each with its value in every thread."""
     x, y, z = launch.block
     flat = np.arange(x * y * z, dtype=np.int64)
     lanes = dict(zip(THREAD_KINDS, (flat % x, flat // x % y, flat // (x * y)), strict=True))

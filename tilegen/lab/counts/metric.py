@@ -22,7 +22,7 @@ _INTENSE = 10
 def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Floating-point operations: each operator and function of an equation counts one for each point of its
     ranges (an fma two), and each step of a reduction one; conversions and roundings to a format count nothing. A
-    matrix product has 2*M*N*K; of a running reduction each term counts once, and of rows whose ends data tell each
+    matrix product has 2*M*N*K; of a running reduction each term counts once, and of rows whose ends data give each
     element: in the row that has it."""
     pairs: dict[str, set[Pair]] = {}
     for equation in reversed(kernel.equations):  # those that read it stand behind it

@@ -51,7 +51,7 @@ class Site:
         store: False for a load.
         loops: the loops around it, outermost first, those that change what it touches.
         around: the names of all loops around it.
-        tests: the conditions around it that tell threads apart, borders left out.
+        tests: the conditions around it that distinguish threads, borders left out.
         of_blocks: those that say which blocks run it, one role of several.
         computed: (dimension, name, place) where the place of a gather is not affine; the name stands for it in `index`.
         tested: the dimensions of a gather outside of which nothing is read.

@@ -12,9 +12,9 @@ from tilegen.lab.measure.timing import Time, summarise
 from tilegen.lab.predict.machine import Machine, machine_names, stock_machine
 from tilegen.lab.records.records import Conditions, RunRecord
 
-# What of a row is told where it is not the same again.
+# What of a row is reported where it is not the same again.
 _OF_ROWS = ("outcome", "proof", "launches", "registers", "shared", "spills")
-_CLOCK = 0.02  # by what share clocks have to differ to be told
+_CLOCK = 0.02  # by what share clocks have to differ to be reported
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ _RARE = 0.02  # the share of readings up to which a reason for a lower clock is 
 def median_error(samples: Sequence[float]) -> float | None:
     """How far off the median may be, as a share of it, at 95 % confidence; None by fewer than six samples.
 
-    That is told by the ranks of the samples alone, whatever their distribution: the median of all that might be sampled
-    lies between the k-th of n from below and the k-th from above but for 2 * P(fewer than k of n coins show heads).
+    That is computed from the ranks of the samples alone, whatever their distribution: the median of all that might be
+    sampled lies between the k-th of n from below and the k-th from above but for 2 * P(fewer than k of n coins show
+    heads).
     """
     ordered, n = sorted(samples), len(samples)
     outside, k = 0.0, 0

@@ -1,4 +1,4 @@
-"""Ragged loops: only the iterations run between the ends that data tell, where the terms of all others are neutral.
+"""Ragged loops: only the iterations run between the ends that data give, where the terms of all others are neutral.
 
     for c < N/32                                          for c from start[i]/32 to (start[i + 1] + 31)/32 - 1
       y += select(start[i] <= j < start[i + 1], x[j], 0)    y += select(start[i] <= j < start[i + 1], x[j], 0)
@@ -84,7 +84,7 @@ def with_ragged(node: Node, names: frozenset[str]) -> Node:
 
 
 def run_between_ends(body: tuple[Spmd, ...], around: Around) -> tuple[Spmd, ...]:
-    """`body` with its long serial loops ragged where data tell their ends. They may run in no iteration."""
+    """`body` with its long serial loops ragged where data give their ends. They may run in no iteration."""
     out: list[Spmd] = []
     for node in body:
         node = with_lists(node, lambda inner: run_between_ends(inner, around))
@@ -104,7 +104,7 @@ def _is_sure(bound: Bound, upper: bool, loop: For, around: Around) -> bool:
 
 
 def _bounds(loop: For, around: Around) -> Bounds | None:
-    """The ends of a loop; None where data tell none, or something in it runs in all iterations."""
+    """The ends of a loop; None where data give none, or something in it runs in all iterations."""
     inside, buffers = nodes(loop.body), around.buffers
     inner = {each.name: each.extent for each in inside if isinstance(each, For)}
     names = frozenset((loop.name, *inner))

@@ -4,7 +4,7 @@
       Y[vf*2] = 0      if tf + vf*2 < 1            Y[vf*2] = 0      if tf + vf*2 < 1
       Y[vf*2 + 1] = 0  if tf + vf*2 + 1 < 1
 
-Such a guard implies everything. What it says, and what is told from it of others, would be any of many things.
+Such a guard implies everything. What it says, and what would follow from it for others, is arbitrary.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class For:
 
     @property
     def decided_by(self) -> frozenset[str]:
-        """The loops and sizes that tell which iterations run."""
+        """The loops and sizes that decide which iterations run."""
         return self.extent.names() | (self.ends.names if self.ends else frozenset())
 
 

@@ -55,7 +55,7 @@ class Roles:
         self.taken = taken
 
     def keep_tests(self, is_implied: IsImplied) -> IsImplied:
-        """`is_implied`, but for the tests that tell roles apart: they stay where others imply them."""
+        """`is_implied`, but for the tests that distinguish roles: they stay where others imply them."""
         tests = {test for part in self.parts for test in (part.begins, part.ends)}
         return lambda condition, given: condition not in tests and is_implied(condition, given)
 

@@ -40,7 +40,7 @@ class Lanes:
         return combining_loop(self.tree, path, stmt)
 
     def exchange_and_update(self, stmt: Stmt, lane: Loop) -> tuple[Combine, Stmt]:
-        """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is told."""
+        """What the lanes of the loop `lane` exchange for `stmt`, and the update, in whose guard no lane is tested."""
         assert stmt.reduce
         result = self._result(stmt.best or stmt.target)
         exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype)

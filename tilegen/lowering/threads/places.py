@@ -42,7 +42,7 @@ def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Sp
 
 def _fold_value(body: tuple[Spmd, ...], name: str, value: Affine) -> tuple[Spmd, ...]:
     """`body` with `name` wherever a multiple of `value` stands in a sum."""
-    # A division tells the value from other sums; the number of an element is told by its thread.
+    # A division tells the value from other sums; the number of an element follows from its thread.
     key = next((atom for atom, _ in value.terms if not isinstance(atom, str)), value.terms[-1][0])
     factor = dict(value.terms)[key]
 

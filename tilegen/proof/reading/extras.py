@@ -42,7 +42,7 @@ class Extras:
     found: list[tuple[int, Tests]] = field(default_factory=list)
 
     def restore_tests(self, launch: Node) -> Node:
-        """The launch with the tests; `found` is told which of its statements lacks which."""
+        """The launch with the tests; `found` is called with which of its statements lacks which."""
         found = [*leaves((launch,))]
         spared = [self._may_be_spared(path, stmt) for path, stmt in found]
         domains, facts = _domains(self.kernel), Facts(self.kernel)

@@ -184,12 +184,12 @@ def consuming_threads(consumes: Condition, launch: Launch) -> int:
     last = max((axis for axis, size in enumerate(launch.block) if size > 1), default=0)
     known = first.is_const and 0 <= first.const < launch.block[last] - 1
     if consumes.equal or axes.get(name) != last or not known:
-        raise Refused("consumers are not told from others by the last coordinate of a thread")
+        raise Refused("consumers are not distinguished from others by the last coordinate of a thread")
     return prod(launch.block) // launch.block[last] * (first.const + 1)
 
 
 def consumes_along(consumes: Condition) -> str:
-    """The coordinate that tells consumers from others."""
+    """The coordinate that distinguishes consumers from others."""
     names = consumes.value.names()
     return min(names) if len(names) == 1 else ""
 

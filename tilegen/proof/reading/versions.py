@@ -63,7 +63,7 @@ def _chosen_tensors(equation: Equation, choices: list[tuple[Load, Const]]) -> fr
 def drop_repeated_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
     """`body` without versions for full tiles that are the other version as it stands, but for tests that are certain.
 
-    Most are, and what is told once is read once. Arguments as for `merge_versions`, which is to tell of the others.
+    Most are: so they are read once. Arguments as for `merge_versions`, which reports the others.
     """
     return _drop_repeated(body, (), implication_checker(launch.kernel, extents, launch.requires))
 

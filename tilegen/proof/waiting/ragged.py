@@ -26,7 +26,7 @@ def _check_buffer(program: Projection, name: str, one: Placed, depth: int) -> No
     """`one` writes the buffer in the ragged loop at this depth."""
     users, loop = [p for p in program.leaves if name in p.leaf.buffers], one.leaf.names[depth]
     if any(p.places[: depth + 1] != one.places[: depth + 1] for p in users):
-        raise Refused(f"'{name}' is written in loop '{loop}', of which data tell the ends, and used outside of it")
+        raise Refused(f"'{name}' is written in loop '{loop}', whose ends data give, and used outside of it")
     for read in users:
         here = Moment(read)
         for use in {u.index: u for u in read.leaf.uses if u.buffer == name and not u.writes}.values():

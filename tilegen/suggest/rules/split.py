@@ -20,7 +20,7 @@ def is_divided(nests: Nests, machine: Machine) -> bool:
     """True of one reduction that has too few results for the machine, and enough terms for several parts."""
     (equation,) = nests.equations
     results, terms = prod(axis.extent for axis in nests.rows), prod(axis.extent for axis in nests.columns)
-    rising = {name for name, _ in nests.kernel.rising}  # by which data tell where the terms of a row are
+    rising = {name for name, _ in nests.kernel.rising}  # by which data decide where the terms of a row are
     ragged = any(load.buffer in rising for load in loads(equation.value))
     plain = bool(equation.reduce) and not equation.conditions and not is_scattered(nests) and not ragged
     return plain and 4 * results <= _wanted(nests, machine) and terms >= 16 * _least(nests)
