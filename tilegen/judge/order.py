@@ -83,11 +83,11 @@ def _mark_names(one: Placed, two: Placed, shared: frozenset[str], core: tuple[Ro
 
 def check_order(program: Projection) -> None:
     """Refused where two instances that depend on each other run in the wrong order."""
-    free = program.tree.reassociated
+    reassociated = program.tree.reassociated
     for p in precedences(program.original):
         # Terms of a reduction commute where a step says so; its start and its uses keep their places.
         unordered = program.original.equations[p.source].reduce == "unordered_list"
-        if p.source == p.sink and (p.source in free or unordered) and _commutes(program.original, p):
+        if p.source == p.sink and (p.source in reassociated or unordered) and _commutes(program.original, p):
             continue
         for one in program.of(p.source):
             for two in program.of(p.sink):

@@ -34,12 +34,12 @@ def promise_of(
     """
     for loop in (each for each in path if each.kind == "scatter"):
         pick = pick_of(stmt.value, loop.name)
-        load, less = _shifted_load(pick.place) if pick else (None, Affine())
+        load, offset = _shifted_load(pick.place) if pick else (None, Affine())
         number = next((n for n, each in enumerate(loads(stmt)) if each == load), None)
         if number is None or elements[number][0] not in different:
             continue
         for dim, index in enumerate(stmt.target.index):
-            rest = index - var(loop.name) - less
+            rest = index - var(loop.name) - offset
             if rest.is_const:
                 return Promise((elements[number][0], dim, rest), elements[number][1])
     return None
@@ -53,7 +53,7 @@ def _shifted_load(place: Expr) -> tuple[Load | None, Affine]:
         case Cast(arg, "i32" | "i64") if arg.dtype in INTEGERS and arg.dtype != "i64":
             return _shifted_load(arg)
         case Op("-", (one, Index(index))):
-            load, less = _shifted_load(one)
-            return load, less + index
+            load, offset = _shifted_load(one)
+            return load, offset + index
         case _:
             return None, Affine()

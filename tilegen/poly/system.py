@@ -48,10 +48,10 @@ class Form(NamedTuple):
             return Form(_rename_terms(self.terms, names), self.const)
         return Form(_rename_terms(self.terms, names), self.const, rename(self.rows, names))
 
-    def minus(self, other: Form, less: int = 0) -> Form:
+    def minus(self, other: Form, subtracted: int = 0) -> Form:
         """self - other - less."""
         terms = add_up((*self.terms, *[(name, -factor) for name, factor in other.terms]))
-        return Form(terms, self.const - other.const - less, self.rows + other.rows)
+        return Form(terms, self.const - other.const - subtracted, self.rows + other.rows)
 
     def zero(self) -> tuple[Row, ...]:
         """Rows that say self == 0."""

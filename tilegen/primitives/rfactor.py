@@ -67,8 +67,8 @@ class Rfactor:
         parts = Partial(terms, self.name)
         body = self._combine(tree, kernel, terms, tuple(new for node in tree.body for new in parts.nodes((node,))))
         buffers = (*tree.buffers, *map(buffer_of, kernel.tensors[len(tree.kernel.tensors) :]))
-        free = (self.name,) if self.reduction in tree.reassociated else ()
-        return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=(*tree.reassociated, *free))
+        allowed = (self.name,) if self.reduction in tree.reassociated else ()
+        return replace(tree, kernel=kernel, body=body, buffers=buffers, reassociated=(*tree.reassociated, *allowed))
 
     def _combine(self, tree: Tree, kernel: Kernel, terms: Terms, body: tuple[Node, ...]) -> tuple[Node, ...]:
         """`body`, which computes the parts, with the nest that combines them: in `at`, or a launch of its own."""

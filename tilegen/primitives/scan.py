@@ -69,8 +69,8 @@ class Scan:
         loops = prefix.outer or (Range(fresh_names(tree, self.prefix, old).of("o"), const(1), "o"),)
         first = replace(prefix.i, extent=prefix.extent)
         run, new, made = _running(prefix, self.name, loops, (first, *prefix.inner))
-        free = (run.target,) if self.prefix in tree.reassociated else ()
-        return with_equations(tree, "scan", made, {self.prefix: (run, new)}, free)
+        allowed = (run.target,) if self.prefix in tree.reassociated else ()
+        return with_equations(tree, "scan", made, {self.prefix: (run, new)}, allowed)
 
     def _read_end(self, tree: Tree, whole: Equation, name: str) -> Tree:
         """The tree that reads all that `whole` reduces from the reduction `name` of the same terms, at its end."""

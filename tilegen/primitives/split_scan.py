@@ -85,8 +85,8 @@ class SplitScan:
         new, point = tiles.combined(self.ahead, self.local, self.factors)
         derived = Regrouped(self.prefix, point, tuple((equation.target, term) for equation, term in made))
         added = (*(equation for equation, _ in made), ahead)
-        free = [e.target for e in added] if self.prefix in tree.reassociated else ()
-        return with_equations(tree, "split_scan", derived, {self.prefix: (*added, new)}, free)
+        allowed = [e.target for e in added] if self.prefix in tree.reassociated else ()
+        return with_equations(tree, "split_scan", derived, {self.prefix: (*added, new)}, allowed)
 
     def _wrong_count(self, prefix: Prefix, pairs: bool) -> StepError:
         kind, count = ("a linear recurrence", 5) if pairs else (f"a {prefix.equation.reduce}", 3)

@@ -122,7 +122,7 @@ def _without_nodes(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     return tuple(with_lists(node, _without_nodes) for node in body if not isinstance(node, LookBack))
 
 
-def _check_path(launch: Launch, node: LookBack, path: tuple[Spmd, ...], free: tuple[str, ...]) -> None:
+def _check_path(launch: Launch, node: LookBack, path: tuple[Spmd, ...], reassociated: tuple[str, ...]) -> None:
     """What a block looks back for is what it adds then, once, in the only update of the value."""
     name, buffer = node.buffer, launch.buffers[node.buffer]
     places = [n for n, each in enumerate(path) if isinstance(each, LookBack)]
@@ -135,7 +135,7 @@ def _check_path(launch: Launch, node: LookBack, path: tuple[Spmd, ...], free: tu
     update = writers[0] if len(writers) == 1 else None
     if not isinstance(update, Stmt) or not any(update is each for each in behind) or update.guard:
         raise Refused(f"'{name}' is not updated once in each block, by all threads")
-    if (update.reduce, update.value) != (node.reduce, node.value) or update.name not in free:
+    if (update.reduce, update.value) != (node.reduce, node.value) or update.name not in reassociated:
         raise Refused(f"a block does not add to '{name}' what it looks back for, or not in any order")
     place = next(n for n, each in enumerate(behind) if each is update)
     terms = {load.buffer for load in loads(update.value)}

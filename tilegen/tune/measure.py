@@ -146,8 +146,8 @@ class Bench:
         runs = Runs(self._engine, [program.bind(self._sizes, arrays) for arrays in self._sets])
         check_agreement(self._agreement, runs, tolerance_of(program.tree))
         samples: list[float] = []
-        for turn in range(_SAMPLES):
-            samples.append(runs.sample(turn))
+        for round_ in range(_SAMPLES):
+            samples.append(runs.sample(round_))
             far = len(samples) >= _FEW and best is not None and min(samples) > _FAR * best
             if far or is_known(samples):
                 break

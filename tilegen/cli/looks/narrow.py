@@ -24,8 +24,8 @@ class _Sized:
 
 def parts_of(table: Table, console: Console) -> list[Table]:
     """`table` alone if it fits; else tables of some of its columns each, all of them with the names of the rows."""
-    room, free = console.options.max_width, console.options.update(width=10_000)
-    if not table.columns or Measurement.get(console, free, table).maximum <= room:
+    room, unlimited = console.options.max_width, console.options.update(width=10_000)
+    if not table.columns or Measurement.get(console, unlimited, table).maximum <= room:
         return [table]
     names, *others = (_sized(column, console) for column in table.columns)
     others = [each for each in others if each.most]
@@ -38,9 +38,9 @@ def parts_of(table: Table, console: Console) -> list[Table]:
 
 def _sized(column: Column, console: Console) -> _Sized:
     """The head may wrap between words, and long texts, too, but no number and no formula."""
-    free = console.options.update(width=10_000)
-    head = Measurement.get(console, free, column.header)
-    measured = [Measurement.get(console, free, cell) for cell in column.cells]
+    unlimited = console.options.update(width=10_000)
+    head = Measurement.get(console, unlimited, column.header)
+    measured = [Measurement.get(console, unlimited, cell) for cell in column.cells]
     longest_word = max((m.minimum for m in measured), default=0)
     longest = max((m.maximum for m in measured), default=0)
     return _Sized(column, max(head.minimum, longest_word, min(longest, _TEXT)), max(head.minimum, longest))

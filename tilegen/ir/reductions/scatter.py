@@ -49,6 +49,6 @@ def _place(test: Expr, loop: str) -> Expr | None:
     match test:
         case Op("==", (Index(index, dtype), other)) | Op("==", (other, Index(index, dtype))):
             if index.coefficient(loop) == 1 and index.linear_in(loop) and not speaks_of(other, frozenset((loop,))):
-                less = index - var(loop)
-                return other if less == const(0) else Op("-", (other, Index(less, dtype)), dtype)
+                offset = index - var(loop)
+                return other if offset == const(0) else Op("-", (other, Index(offset, dtype)), dtype)
     return None

@@ -63,8 +63,8 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
             continue
         if kinds.index(kind) != depth and kind in THREAD_KINDS:
             other = leaf.names[kinds.index(kind)]
-            free = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
-            way = f"bind one of them to another: {free}" if free else "leave one of them serial"
+            unused = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
+            way = f"bind one of them to another: {unused}" if unused else "leave one of them serial"
             raise Refused(
                 f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'",
                 way=way,
@@ -259,7 +259,7 @@ def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -
             )
 
 
-def _check_pair(program: Projection, buffer: Buffer, one: Placed, two: Placed, free: Exempt) -> None:
+def _check_pair(program: Projection, buffer: Buffer, one: Placed, two: Placed, exempt: Exempt) -> None:
     pairs: dict[object, tuple[Use, Use]] = {}
     for a in one.leaf.uses:
         for b in two.leaf.uses:
@@ -267,7 +267,7 @@ def _check_pair(program: Projection, buffer: Buffer, one: Placed, two: Placed, f
                 pairs.setdefault((a.index, b.index), (a, b))
     for a, b in pairs.values():
         signs = (1,) if one is two and a.index == b.index else (1, -1)
-        for case in _collisions(buffer, one, two, signs, free):
+        for case in _collisions(buffer, one, two, signs, exempt):
             _check_case(program, one.leaf, two.leaf, a, b, case)
 
 
@@ -280,12 +280,12 @@ def _parallel_depths(kinds: tuple[str, ...]) -> list[int]:
 Case = tuple[frozenset[str], tuple[Row, ...], str, str]
 
 
-def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], free: Exempt) -> Iterator[Case]:
+def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...], exempt: Exempt) -> Iterator[Case]:
     names, kinds = one.leaf.names, one.leaf.kinds
     depth = one.common_depth(two)
     home = names.index(buffer.scope) if buffer.scope in names else -1
     for d in _parallel_depths(kinds[:depth]):
-        if home >= d or names[d] == free.lane:
+        if home >= d or names[d] == exempt.lane:
             continue
         if buffer.space == "register" and kinds[d] in THREAD_KINDS:
             continue
@@ -293,8 +293,8 @@ def _collisions(buffer: Buffer, one: Placed, two: Placed, signs: tuple[int, ...]
             rows: tuple[Row, ...] = ((False, ((f"{names[d]}'", sign), (names[d], -sign)), -1),)
             yield frozenset(names[:d]), rows, kinds[d], names[d]
     if buffer.space == "register" and depth > home:
-        own = tuple(kind for kind in THREAD_KINDS if kind not in free.kinds)
-        yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, frozenset(), free.lanes)
+        own = tuple(kind for kind in THREAD_KINDS if kind not in exempt.kinds)
+        yield from _cases_of_coordinates(one, two, own, frozenset(names[: home + 1]), signs, frozenset(), exempt.lanes)
     if buffer.space == "global":
         # Loops around both have been asked already.
         yield from _cases_of_coordinates(one, two, BLOCK_KINDS, frozenset(), signs, frozenset(names[:depth]))

@@ -18,11 +18,11 @@ def ways_out(program: Projection, leaf: Leaf, loop: str, kind: str) -> tuple[str
     stmt = leaf.stmt
     if stmt.reduce and not stmt.is_copy:
         target = {n for i in stmt.target.index for n in i.names()}
-        free = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
+        bindable = [n for n, k in zip(leaf.names, leaf.kinds, strict=True) if n in target and k == "serial"]
         if loop not in target and stmt.atomic:
             return (f"put what initializes '{stmt.name}' in an earlier launch, and what reads it in a later one",)
         if loop not in target:
-            best = f"; '{free[0]}' can be bound" if free else ""
+            best = f"; '{bindable[0]}' can be bound" if bindable else ""
             first = f"'{loop}' is part of the reduction '{stmt.name}', which is built step by step{best}"
             return first, *_lanes_can(program, leaf, loop, kind), *_atomics_can(program, leaf, kind)
     return ()

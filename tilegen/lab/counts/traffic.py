@@ -275,10 +275,10 @@ def inner(program: ThreadProgram, sizes: Mapping[str, int]) -> Inner | None:
     if not reducing:
         return None
     main = max(reducing, key=lambda w: iterations(w.loops, sizes))
-    free = [n for n, loop in enumerate(main.loops) if loop.name not in main.held]
-    if not free:
+    unheld = [n for n, loop in enumerate(main.loops) if loop.name not in main.held]
+    if not unheld:
         return None
-    place = free[-1]
+    place = unheld[-1]
     outside = main.loops[: place + 1]
     name = main.loops[place].name
     computing = [w for w in program.warp_work if operations_of(w.instruction)]

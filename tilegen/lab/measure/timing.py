@@ -181,14 +181,14 @@ class Runs:
         for graph in self._graphs:
             graph()
 
-    def sample(self, turn: int, steady: float = 0.0) -> float:
+    def sample(self, round_: int, steady: float = 0.0) -> float:
         """Milliseconds of a call, over one graph; with `steady`, over this number of seconds without a pause.
 
         As much runs before it untimed; on a CPU only with `steady`.
         """
         count = max(1, round(1e3 * steady / (self.milliseconds * self.length)))
         ahead = count if steady or self._engine.on_gpu else 0
-        graphs = [self._graphs[(turn + n) % len(self._graphs)] for n in range(-ahead, count)]
+        graphs = [self._graphs[(round_ + n) % len(self._graphs)] for n in range(-ahead, count)]
         return self._engine.time(graphs[ahead:], graphs[:ahead]) / (count * self.length)
 
 
@@ -204,7 +204,7 @@ def fastest_rival(
     for line in library.lines:
         try:
             runs, results = _runs_of_rival(library, line, engine, agreement)
-            found += [(sorted(runs.sample(turn) for turn in range(3))[1], line, runs, results)]
+            found += [(sorted(runs.sample(round_) for round_ in range(3))[1], line, runs, results)]
         except Exception as error:  # a library, in each version, refuses a call in its own way
             refused += [f"not compared: {line}: {shorten(str(error) or repr(error), 160)}"]
     if not found:
@@ -276,14 +276,14 @@ def _time_in_rounds(
     samples |= {name: [] for name in runs}
     order = np.random.default_rng(SEED)
     start = perf_counter()
-    for turn in range(most):
-        progress("time", turn, most)
+    for round_ in range(most):
+        progress("time", round_, most)
         for number in order.permutation(len(runs)):
             name = list(runs)[number]
-            samples[name] += [runs[name].sample(turn, steady)]
-        if turn + 1 >= least and all(is_known(each) for each in samples.values()):
+            samples[name] += [runs[name].sample(round_, steady)]
+        if round_ + 1 >= least and all(is_known(each) for each in samples.values()):
             break
-        if perf_counter() - start > seconds and turn + 1 >= (_STEADY_ROUNDS if steady else _LEAST_ROUNDS):
+        if perf_counter() - start > seconds and round_ + 1 >= (_STEADY_ROUNDS if steady else _LEAST_ROUNDS):
             break
     progress("time", most, most)
 

@@ -64,8 +64,8 @@ def make_functions(body: tuple[Spmd, ...], memory: Iterable[Buffer], seen: froze
     buffers = {b.name: b for b in memory}
     chosen: list[_Outline] = []
     for places in sorted(_blocks_by_shape(body, buffers), key=_by_repetition):
-        free = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
-        outline = _outline(body, free, buffers, seen) if len(free) > 1 else None
+        disjoint = [b for b in places if not any(_overlap(b.path, path) for o in chosen for path in o.calls)]
+        outline = _outline(body, disjoint, buffers, seen) if len(disjoint) > 1 else None
         chosen += [outline] if outline else []
     worth = any(_count_lines(o.function.body) >= SOME_LINES for o in chosen)
     return _with_calls("body", body, (), _name_functions(_join_loads(chosen))) if worth else body

@@ -23,7 +23,7 @@ def deal(tree: Tree) -> tuple[Tree, frozenset[tuple[str, str]]]:
     if not any(b.fragment for b in tree.buffers):
         return tree, frozenset()
     found = [spare(node, tree.buffers, tree.kernel) for node in tree.body]
-    for node in (less.node for less in found):
+    for node in (each.node for each in found):
         is_implied = implication_checker(tree.kernel, {loop.name: loop.extent for loop in loops(node)})
         for loop in loops(node):
             nest = perfect_nest(loop) if loop.performed else None
@@ -34,7 +34,7 @@ def deal(tree: Tree) -> tuple[Tree, frozenset[tuple[str, str]]]:
                     f"{show_condition(needed)} does not hold would be used",
                     loop.span,
                 )
-    return deal_fragments(tree), frozenset().union(*(less.starts for less in found))
+    return deal_fragments(tree), frozenset().union(*(each.starts for each in found))
 
 
 def tests_within(nest: tuple[Loop, ...], stmt: Stmt) -> tuple[Condition, ...]:

@@ -74,10 +74,10 @@ def compute_in_box(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box,
     What of the box is outside of the tensor is `beyond`, or not computed at all.
     """
     taken = {*loop_names(tree), *tree.kernel.sizes, *(t.name for t in tree.kernel.tensors)}
-    free, dims = Names(taken, old.target), [str(i) for i in old.index]
-    loops = tuple(Range(free.of(r.index), const(box.extent[dims.index(r.name)]), r.index) for r in old.loops)
-    reduced = tuple(replace(r, name=free.of(r.index)) for r in old.reduced)
-    across = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in scope)
+    fresh, dims = Names(taken, old.target), [str(i) for i in old.index]
+    loops = tuple(Range(fresh.of(r.index), const(box.extent[dims.index(r.name)]), r.index) for r in old.loops)
+    reduced = tuple(replace(r, name=fresh.of(r.index)) for r in old.reduced)
+    across = tuple(Range(fresh.of(loop.name), loop.extent, word_of(loop.name)) for loop in scope)
     counts = {loop.name: var(r.name) for loop, r in zip(scope, across, strict=True)}
     inner = {r.name: var(n.name) for r, n in zip(old.loops, loops, strict=True)}
     place = {n: b.substitute(counts) + inner[n] for n, b in zip(dims, box.base, strict=True)}

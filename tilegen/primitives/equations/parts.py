@@ -20,11 +20,11 @@ def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...])
     loops along which a recurrence goes.
     """
     kernel, whole = tree.kernel, terms.equation
-    free = Names(set(), name)
-    across = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.across)
+    fresh = Names(set(), name)
+    across = tuple(Range(fresh.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.across)
     shared = whole.loops[: whole.carried]
-    loops = (*shared, *(replace(r, name=free.of(r.index)) for r in whole.loops[whole.carried :]))
-    rest = tuple(Range(free.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.rest)
+    loops = (*shared, *(replace(r, name=fresh.of(r.index)) for r in whole.loops[whole.carried :]))
+    rest = tuple(Range(fresh.of(loop.name), loop.extent, word_of(loop.name)) for loop in terms.rest)
     here = {loop.name: var(r.name) for loop, r in zip((*terms.across, *terms.rest), (*across, *rest), strict=True)}
     point = (*(var(r.name) for r in loops), *(i.substitute(here) for i in terms.reduced))
     values = {r.name: p for r, p in zip((*whole.loops, *whole.reduced), point, strict=True)}
@@ -58,10 +58,10 @@ def split_reduction(tree: Tree, terms: Terms, name: str, order: tuple[int, ...])
 def _combining_equation(tree: Tree, whole: Equation, part: Equation) -> Equation:
     """The equation that reduces the parts."""
     kernel = tree.kernel
-    free = Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
+    fresh = Names({*loop_names(tree), *kernel.sizes, *(t.name for t in kernel.tensors)}, whole.target)
     count, first = len(part.loops) - len(whole.loops), whole.carried
-    across = tuple(replace(r, name=free.of(r.index)) for r in part.loops[first : first + count])
-    shared, loops = whole.loops[:first], tuple(replace(r, name=free.of(r.index)) for r in whole.loops[first:])
+    across = tuple(replace(r, name=fresh.of(r.index)) for r in part.loops[first : first + count])
+    shared, loops = whole.loops[:first], tuple(replace(r, name=fresh.of(r.index)) for r in whole.loops[first:])
     here = {old.name: var(new.name) for old, new in zip(part.loops, (*shared, *across, *loops), strict=True)}
     inner = {r.name for r in part.reduced}
     exist = tuple(substitute(c, here) for c in part.conditions if c.value.names().isdisjoint(inner))

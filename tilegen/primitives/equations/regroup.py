@@ -35,7 +35,7 @@ def with_equations(
     step: str,
     made: Regrouped | Ranked,
     places: Mapping[str, tuple[Equation, ...]],
-    free: Iterable[str] = (),
+    allowed: Iterable[str] = (),
 ) -> Tree:
     """The tree with other equations in the place of those of some targets, each in the nest that the kernel gives it.
 
@@ -48,7 +48,7 @@ def with_equations(
         old, new = need_nest(tree, target, step), [nest_of(kernel, e) for e in group if e.running is None]
         body = tuple(n for node in body for n in (new if node == old else [node]))
     buffers = tuple(map(buffer_of, kernel.tensors[len(tree.kernel.tensors) :]))
-    reassociated = tuple(dict.fromkeys((*tree.reassociated, *free)))
+    reassociated = tuple(dict.fromkeys((*tree.reassociated, *allowed)))
     return replace(tree, kernel=kernel, body=body, buffers=(*tree.buffers, *buffers), reassociated=reassociated)
 
 

@@ -23,10 +23,10 @@ class Tiles:
 
     def frame(self, name: str) -> tuple[Range, ...]:
         """The outer loops of the tensor `name`, and that over tiles."""
-        free, i = Names(self.taken, name), self.prefix.i
-        outer = tuple(replace(r, name=free.of(r.index)) for r in self.prefix.outer)
+        fresh, i = Names(self.taken, name), self.prefix.i
+        outer = tuple(replace(r, name=fresh.of(r.index)) for r in self.prefix.outer)
         count = self.prefix.extent.ceildiv(self.size)
-        return *outer, Range(free.of(f"{i.index}o"), count, f"{i.index}o")
+        return *outer, Range(fresh.of(f"{i.index}o"), count, f"{i.index}o")
 
     def inside(self, name: str) -> Range:
         """The loop inside of a tile."""
@@ -40,11 +40,11 @@ class Tiles:
 
         It is the product of the `factors` of a linear reduction, if asked for.
         """
-        whole, free, k = self.prefix.equation, Names(self.taken, name), self.prefix.k
+        whole, fresh, k = self.prefix.equation, Names(self.taken, name), self.prefix.k
         whole = replace(whole, value=whole.arg or whole.value, arg=None, reduce="prod") if factors else whole
         loops = (*frame, inside) if inside else frame
-        ki = Range(free.of(f"{k.index}i"), const(self.size), f"{k.index}i")
-        rest = tuple(replace(r, name=free.of(r.index)) for r in self.prefix.inner)
+        ki = Range(fresh.of(f"{k.index}i"), const(self.size), f"{k.index}i")
+        rest = tuple(replace(r, name=fresh.of(r.index)) for r in self.prefix.inner)
         here = self._outer(frame) | {old.name: var(r.name) for old, r in zip(self.prefix.inner, rest, strict=True)}
         place = self._place(var(frame[-1].name), var(ki.name))
         least = 0 if self.prefix.inclusive else 1

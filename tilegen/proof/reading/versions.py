@@ -324,8 +324,8 @@ def _conditions(test: Expr) -> Tests | None:
             one, two = _conditions(left), _conditions(right)
             return None if one is None or two is None else one + two
         case Op(word, (Index(left), Index(right))) if word in ("<", "<=", ">", ">="):
-            less = const(1 if word in ("<", ">") else 0)
-            return (Condition(right - left - less if word in ("<", "<=") else left - right - less),)
+            strict = const(1 if word in ("<", ">") else 0)
+            return (Condition(right - left - strict if word in ("<", "<=") else left - right - strict),)
         case Const(True, "bool"):
             return ()
         case _:
