@@ -49,7 +49,7 @@ class Form(NamedTuple):
         return Form(_rename_terms(self.terms, names), self.const, rename(self.rows, names))
 
     def minus(self, other: Form, subtracted: int = 0) -> Form:
-        """self - other - less."""
+        """self - other - subtracted."""
         terms = add_up((*self.terms, *[(name, -factor) for name, factor in other.terms]))
         return Form(terms, self.const - other.const - subtracted, self.rows + other.rows)
 
