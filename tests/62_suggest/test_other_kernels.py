@@ -36,6 +36,13 @@ KERNELS = {
     "weighted": """kernel weighted(P: f32[M, N], m: f32[M], V: f32[N, D]) -> O: f32[M, D]:
     O[i, d] = sum[j <= i](exp(P[i, j] - m[i]) * V[j, d])
 """,
+    # Rows that are sorted by group, with what follows the products.
+    "experts": """kernel experts(X: bf16[N, K], W: bf16[E, F, K], b: f32[E, F], begin: i32[E + 1]) -> Y: bf16[N, F]
+where rising(begin, N):
+    var P: f32[E, N, F]
+    P[e, t, f] = sum[k](f32(X[t, k]) * f32(W[e, f, k]))
+    Y[t, f] = bf16(max(P[e, t, f] + b[e, f], 0)) for t in begin[e]..begin[e + 1]
+""",
     # Two convolutions of one image, whose filters are parts of one tensor.
     "gated": """kernel gated(X: f32[C, L], K: f32[2, F, C, 3]) -> Y: f32[F, L - 2]:
     Y[f, x] = sum[c, r](X[c, x + r] * K[0, f, c, r]) * sum[c, r](X[c, x + r] * K[1, f, c, r])
@@ -83,6 +90,13 @@ def test_blocks_share_the_terms_of_long_sums_over_an_axis_apart_from_memory():
     texts = [suggest(kernel, {"B": 128, "M": rows, "N": 4095}, stock_machine("h100")) for rows in (4096, 256)]
     assert "TY of them share the terms of a result" in texts[0]
     assert "TY" not in texts[1]
+
+
+def test_products_by_groups_are_computed_for_the_rows_of_each_group():
+    kernel = api.from_text(KERNELS["experts"]).kernel().ir
+    text = suggest(kernel, {"N": 16384, "K": 2048, "E": 64, "F": 4096}, stock_machine("h100"))
+    assert "skew(bt, e) -> dt" in text
+    assert "deal(dt, bf)" in text
 
 
 def test_rows_whose_ends_data_tell_stay_whole():

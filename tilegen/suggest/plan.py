@@ -21,6 +21,7 @@ from tilegen.lowering import lower
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests, nests_of
 from tilegen.suggest.rules.columns import by_columns, is_by_columns
+from tilegen.suggest.rules.grouped import grouped, is_grouped
 from tilegen.suggest.rules.lists import by_ranks, is_list
 from tilegen.suggest.rules.pointwise import is_pointwise, pointwise
 from tilegen.suggest.rules.product import is_product, product
@@ -48,6 +49,7 @@ RULES = (
     Rule(is_scattered, scattered),
     Rule(is_unordered, unordered),
     Rule(is_list, by_ranks),
+    Rule(is_grouped, grouped),
     Rule(is_short_product, short_product),
     Rule(is_product, product),
     Rule(is_convolution, convolution),

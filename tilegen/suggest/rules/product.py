@@ -199,8 +199,8 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, copied: tuple[Loa
         "Tiles of both operands lie in shared memory as they are read: with the results along their rows."
     )
     left, right = used_by(form, vi, vj)
-    draft, a = _share(nests, draft, form.left, form.row, form.term, f"{ko}{left}", copied)
-    draft, b = _share(nests, draft, form.right, form.column, form.term, f"{ko}{right}", copied)
+    draft, a = share(nests, draft, form.left, form.row, form.term, f"{ko}{left}", copied)
+    draft, b = share(nests, draft, form.right, form.column, form.term, f"{ko}{right}", copied)
     draft = draft.steps(f"cache_operands({a}, {b}, {ki})", f"walk_columns({ci}, {vi}, {cj}, {vj})")
     draft = draft.say("The next tile is copied while this one is multiplied, and operands are loaded one step ahead.")
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
@@ -262,7 +262,7 @@ def used_by(form: Form, row: str, column: str) -> tuple[str, str]:
     return (f", using=[{row}]", f", using=[{column}]") if form.left.buffer == form.right.buffer else ("", "")
 
 
-def _share(
+def share(
     nests: Nests, draft: Draft, load: Load, axis: Axis, term: Axis, at: str, copied: tuple[Load, ...]
 ) -> tuple[Draft, str]:
     """A tile of an operand in shared memory, with `axis` along its rows; and its name."""
