@@ -111,24 +111,8 @@ def _rewrite_value(value: Any, change: Callable[[Any], Any], inside: _Fields) ->
 
 def rewrite_accesses(value: T, change: Callable[[Any], Any]) -> T:
     """`value` with `change` applied to every access in it, an `Access` or a `Load`, and to nothing else."""
-    new: T = _rewrite_accesses(value, change)
+    new: T = _rewrite_value(value, lambda v: change(v) if type(v) in (Load, Access) else v, _around_accesses)
     return new
-
-
-def _rewrite_accesses(value: Any, change: Callable[[Any], Any]) -> Any:
-    kind = type(value)
-    if kind is Load or kind is Access:
-        return change(value)
-    if kind is tuple:
-        items = [_rewrite_accesses(item, change) for item in value]
-        return value if all(map(is_, items, value)) else tuple(items)
-    new = {}
-    for name in _around_accesses[kind] or ():
-        if old := getattr(value, name):
-            item = _rewrite_accesses(old, change)
-            if item is not old:
-                new[name] = item
-    return _with(value, new) if new else value
 
 
 class _Indices(dict[Affine, Affine]):
@@ -147,29 +131,14 @@ def rewrite_indices(value: T, change: Callable[[Affine], Affine]) -> T:
 
     Unchanged parts are the same objects as before.
     """
-    new: T
-    (new,) = _rewrite_indices((value,), _Indices(change), _everything)
-    return new
+    becomes = _Indices(change)
 
+    def change_index(part: Any) -> Any:
+        if type(part) is not Affine:
+            return part
+        return part if (new := becomes[part]) == part else new
 
-def _rewrite_indices(value: Any, becomes: _Indices, inside: _Fields) -> Any:
-    kind = type(value)
-    if kind is tuple:
-        if _AFFINE.issuperset(map(type, value)):
-            indices = tuple(map(becomes.__getitem__, value))
-            return value if indices == value else indices
-        items = [_rewrite_indices(item, becomes, inside) for item in value]
-        return value if all(map(is_, items, value)) else tuple(items)
-    new = {}
-    for name in inside[kind] or ():
-        if old := getattr(value, name):  # neither None nor an empty tuple
-            if type(old) is Affine:
-                item = old if (index := becomes[old]) == old else index
-            else:
-                item = _rewrite_indices(old, becomes, inside)
-            if item is not old:
-                new[name] = item
-    return _with(value, new) if new else value
+    return rewrite(value, change_index)
 
 
 def rewrite_nodes(body: tuple[Node, ...], change: Callable[[Any], Any]) -> tuple[Node, ...]:
