@@ -26,26 +26,37 @@ class Violation:
 class Refused(Exception):
     """Carries a violation out of the checks. `way` is one more note: a way out."""
 
+    code: Code = "wrong"
+
     def __init__(
         self,
         sentence: str,
         witness: str | None = None,
         *notes: str,
         way: str = "",
-        code: Code = "wrong",
+        code: Code | None = None,
         span: Span | None = None,
     ) -> None:
         super().__init__(sentence)
-        self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code, span)
+        self.violation = Violation(sentence, witness, (*notes, way) if way else notes, code or self.code, span)
 
 
 class NoForm(Refused):
     """Of something that has no such form as the hardware, or the lowering, takes."""
 
-    def __init__(
-        self, sentence: str, witness: str | None = None, *notes: str, way: str = "", span: Span | None = None
-    ) -> None:
-        super().__init__(sentence, witness, *notes, way=way, code="form", span=span)
+    code = "form"
+
+
+class Misplaced(Refused):
+    """Of loops and buffers that are not where their blocks, threads and memory are."""
+
+    code = "structure"
+
+
+class NoVector(Refused):
+    """Of accesses that are no vector."""
+
+    code = "vector"
 
 
 def instance_words(original: Original, name: str, point: Mapping[str, int], values: Iterable[int]) -> str:

@@ -33,7 +33,7 @@ from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.instructions.formats import check_formats
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import negation_rows, solvable
-from tilegen.poly.verdict import NoForm, Refused
+from tilegen.poly.verdict import Misplaced, NoForm, NoVector
 
 
 def check_matrices(program: Projection) -> None:
@@ -59,20 +59,18 @@ def _check_lanes(program: Projection, launch: Node) -> None:
         uses = held & {access.buffer for access in accesses(stmt)}
         inside = next((loop for loop in path if loop.kind == "thread.x"), None)
         if inside and (uses or any(loop.kind == "matrix" for loop in path)):
-            raise Refused(
+            raise Misplaced(
                 f"all lanes of a warp compute '{stmt.target.buffer}' together, and '{inside.name}' runs over them",
                 way=f"bind '{inside.name}' to thread.y: thread.x numbers the lanes of a warp",
-                code="structure",
             )
     unit = _unit_of(launch)
     for loop in loops(launch) if unit else ():
         if unit and loop.kind == "thread.x" and loop.extent != const(UNITS[unit]):
             lanes = UNITS[unit]
-            raise Refused(
+            raise Misplaced(
                 f"'{loop.name}' has {loop.extent} threads along x, and a launch with instructions of a {unit} has "
                 f"{lanes}",
                 way=f"bind it to thread.y, or give it {lanes} iterations",
-                code="structure",
             )
 
 
@@ -81,10 +79,9 @@ def _unit_of(launch: Node) -> str:
     found = {loop.performed.instruction.unit: loop.performed.instruction for loop in loops(launch) if loop.performed}
     if len(found) > 1:
         (unit, one), (other, two) = sorted(found.items())[:2]
-        raise Refused(
+        raise Misplaced(
             f"'{one.name}' is run by a {unit} and '{two.name}' by a {other}, and a launch has one of them",
             way="threads along x number the lanes, which are as many as the unit has",
-            code="structure",
         )
     return next(iter(found), "")
 
@@ -287,11 +284,10 @@ def _check_rows(
         row = first_of_equals(lanes)
         number = int(min(np.flatnonzero(~right), key=lambda n: (row[n], n)))
         there, zero = ([int(place[n]) for place in places] for n in (number, begin[number]))
-        raise Refused(
+        raise NoVector(
             f"the rows of the operand {name} do not lie side by side in '{buffer.name}'",
             f"in the row of lane {lanes[number]}, element {elements[number]} is at {there}, and element 0 at {zero}",
             "the transposed form of the instruction takes the other storage order",
-            code="vector",
         )
 
 
@@ -311,17 +307,15 @@ def _check_starts(buffer: Buffer, access: Access, width: int, extents: Mapping[s
             way = (
                 f"the rows of {weight} elements go on in the next ones: a multiple of {count} of them keeps them there"
             )
-        raise Refused(
+        raise NoVector(
             f"the rows of '{buffer.name}' do not begin at multiples of 16 bytes, as '{instruction}' needs them",
             f"they have {pitch} elements" if pitch % width else f"one begins at column {astray}",
             way,
-            code="vector",
         )
     if buffer.swizzle and not buffer.swizzle.keeps(width):
-        raise Refused(
+        raise NoVector(
             f"the swizzle of '{buffer.name}' divides the rows of {width} elements that '{instruction}' takes",
             way=f"swizzle({buffer.name}, {width}) keeps them whole",
-            code="vector",
         )
 
 

@@ -15,7 +15,7 @@ from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.nodes import DTYPE_BYTES, Condition
 from tilegen.poly.instances import Leaf, Projection, Use
 from tilegen.poly.system import Row, form, rows_of, solvable
-from tilegen.poly.verdict import NoForm, Refused, Words, counterexample
+from tilegen.poly.verdict import NoForm, NoVector, Refused, Words, counterexample
 
 WIDTHS = (2, 4, 8, 16)
 
@@ -45,31 +45,27 @@ def _check_leaf(program: Projection, leaf: Leaf) -> None:
     depth = leaf.kinds.index("vector")
     loop, extent = leaf.names[depth], leaf.extents[depth]
     if leaf.kinds.count("vector") > 1:
-        raise Refused(
+        raise NoVector(
             f"vector loop '{leaf.names[depth + 1 + leaf.kinds[depth + 1 :].index('vector')]}' is inside '{loop}'",
             way=f"leave '{loop}' serial, or unroll it",
-            code="vector",
         )
     if not extent.is_const or extent.const not in WIDTHS:
-        raise Refused(
+        raise NoVector(
             f"vector loop '{loop}' has {extent} lanes, and a vector has 2, 4, 8 or 16",
             way=f"tile({loop}, 4) cuts it into vectors of 4",
-            code="vector",
         )
     if depth != len(leaf.names) - 1:
-        raise Refused(
+        raise NoVector(
             f"vector loop '{loop}' is not innermost: '{leaf.names[depth + 1]}' is inside it",
             way=f"order(..., {loop}) puts it innermost",
-            code="vector",
         )
     for use in leaf.uses:
         dtype = program.buffers[use.buffer].dtype
         width = extent.const * DTYPE_BYTES[dtype]
         if width > ACCESS_LIMIT and any(loop in i.names() for i in use.index):
-            raise Refused(
+            raise NoVector(
                 f"a vector of {extent.const} {dtype} has {width} bytes, and {ACCESS_LIMIT} is the most",
                 way=f"{ACCESS_LIMIT // DTYPE_BYTES[dtype]} elements fit",
-                code="vector",
             )
     # Registers have no addresses: any lane may be in any of them.
     uses = [u for u in leaf.uses if program.buffers[u.buffer].space != "register"]
@@ -112,10 +108,9 @@ def _misaligned_error(
 ) -> Refused:
     words = counterexample(program.original, question, leaf.names)
     assert words
-    return Refused(
+    return NoVector(
         f"the vectors of '{use.buffer}' in loop '{loop}' do not start at a multiple of {width} elements of their row",
         f"lane {loop}=0 of {words.instance(leaf)} is at {_lane_element(words, use, loop, 0)}{words.sizes}",
-        code="vector",
     )
 
 
@@ -134,11 +129,10 @@ def _not_adjacent(program: Projection, leaf: Leaf, use: Use, loop: str) -> Refus
     words = counterexample(program.original, question + wrong, leaf.names)
     assert words
     lanes = [f"lane {loop}={lane} is at {_lane_element(words, use, loop, lane)}" for lane in (0, 1)]
-    return Refused(
+    return NoVector(
         f"the lanes of '{loop}' are not side by side in '{use.buffer}'",
         f"{' and '.join(lanes)}{words.sizes}",
         "vectorize the loop that runs along the fastest dimension",
-        code="vector",
     )
 
 

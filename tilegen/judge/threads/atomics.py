@@ -17,7 +17,7 @@ from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Original, Projection
 from tilegen.poly.system import equal_rows
-from tilegen.poly.verdict import NoForm, Refused, counterexample
+from tilegen.poly.verdict import Misplaced, NoForm, Refused, counterexample
 
 
 def check_atomics(program: Projection) -> None:
@@ -47,10 +47,9 @@ def _check_update(program: Projection, stmt: Stmt) -> None:
     if stmt.name not in program.tree.reassociated and stmt.reduce != "unordered_list":
         _check_single(program.original, stmt.name)
     if buffer.space == "register":
-        raise Refused(
+        raise Misplaced(
             f"'{stmt.name}' is updated atomically in memory, and '{buffer.name}' is in registers",
             way=f"rfactor({stmt.name}, ...) -> part makes a result for each part: that can be kept in registers",
-            code="structure",
         )
     if any(load.buffer == buffer.name for load in loads(stmt)):
         raise Refused(f"'{stmt.name}' computes with '{buffer.name}', which it updates atomically")

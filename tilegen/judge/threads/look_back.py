@@ -24,7 +24,7 @@ from tilegen.ir.reductions.initial import COMBINES
 from tilegen.ir.walk import leaves, loads, loops, rewrite_nodes, stmts, writes
 from tilegen.judge.threads.races import check_races
 from tilegen.poly.instances import Projection, project
-from tilegen.poly.verdict import NoForm, Refused
+from tilegen.poly.verdict import Misplaced, NoForm, Refused
 
 
 def check_look_back(program: Projection) -> None:
@@ -58,10 +58,9 @@ def _check_alone(program: Projection, launch: Node, loop: Loop) -> None:
     used = {use.buffer for p in program.leaves if loop.name in p.leaf.names for use in p.leaf.uses}
     for buffer in (program.buffers[name] for name in used):
         if buffer.space != "global" and buffer.scope not in names and buffer.name != loop.handed:
-            raise Refused(
+            raise Misplaced(
                 f"'{buffer.name}' lives outside of '{loop.name}', whose iterations are blocks",
                 way=f"keep it at '{loop.name}' or at a loop inside it",
-                code="structure",
             )
 
 
@@ -72,21 +71,20 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
     users = [s for s in stmts(loop.body) if name in {load.buffer for load in loads(s)} | {n for n, _ in writes(s)}]
     update = loop.body[found[0]] if len(found) == 1 else None
     if not isinstance(update, Stmt) or update.reduce not in COMBINES or update.guard:
-        raise Refused(f"'{name}' is not updated once in each iteration of '{loop.name}', by itself", code="structure")
+        raise Misplaced(f"'{name}' is not updated once in each iteration of '{loop.name}', by itself")
     beside = [loop.body[n] for places in running_reads(loop.body, found[0], name) for n in places]
     terms = {name, *(load.buffer for load in loads(update))}
     for stmt in users:
         if stmt is not update and (not any(stmt is each for each in beside) or stmt.target.buffer in terms):
-            raise Refused(
+            raise Misplaced(
                 f"'{stmt.name}' reads '{name}' along '{loop.name}', and not right beside its update",
-                code="structure",
             )
     if update.name not in program.tree.reassociated:
         raise Refused(f"blocks combine '{update.name}' in another order than the text has",
                       way=f"reassociate({update.name}) allows any order")  # fmt: skip
     buffer, states = program.buffers[name], program.buffers.get(f"{name}.states")
     if states is None or (states.role, states.shape) != ("states", (loop.extent + 1,)):
-        raise Refused(f"blocks along '{loop.name}' have no word each", code="structure")
+        raise Misplaced(f"blocks along '{loop.name}' have no word each")
     if buffer.shape or DTYPE_BYTES[buffer.dtype] != 4:
         raise NoForm(f"'{name}' is not one value of 32 bits, which goes into a word with what is known of it")
     kinds = {each.kind for each in loops(program.tree.body[number]) if each.kind in THREAD_KINDS}
@@ -94,7 +92,7 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
         raise NoForm(f"a block looks back by a warp, and the blocks along '{loop.name}' are no whole warps")
     if {(name, kind) for kind in kinds} - program.register_copies[number]:
         way = "cache what is computed from it in registers, too, at the loop of blocks"
-        raise Refused(f"not every thread has '{name}', which its block is handed", way=way, code="structure")
+        raise Misplaced(f"not every thread has '{name}', which its block is handed", way=way)
 
 
 def check_apart(tree: Tree, loop: str, handed: str) -> None:

@@ -26,7 +26,7 @@ from tilegen.ir.walk import leaves, loop_names, loops, writes
 from tilegen.judge.threads.ways_out import ways_out, ways_out_of_roles
 from tilegen.poly.instances import Leaf, Placed, Projection, Use
 from tilegen.poly.rows import Row
-from tilegen.poly.verdict import NoForm, Refused, Words, counterexample
+from tilegen.poly.verdict import Misplaced, NoForm, Refused, Words, counterexample
 
 
 def check_structure(program: Projection) -> None:
@@ -36,9 +36,9 @@ def check_structure(program: Projection) -> None:
     clash = len({*names, *sizes}) < len(names) + len(sizes)
     for name in loop_names(program.tree) if clash else ():
         if names.count(name) > 1:
-            raise Refused(f"two loops are called '{name}', and differ in their extent or kind", code="structure")
+            raise Misplaced(f"two loops are called '{name}', and differ in their extent or kind")
         if name in sizes:
-            raise Refused(f"'{name}' is a loop and a size of the kernel", code="structure")
+            raise Misplaced(f"'{name}' is a loop and a size of the kernel")
     for leaf in dict.fromkeys(placed.leaf for placed in program.leaves):
         _check_kinds(program, leaf)
         for name in leaf.buffers:
@@ -58,17 +58,16 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
     kinds = leaf.kinds
     for depth, (name, kind) in enumerate(zip(leaf.names, kinds, strict=True)):
         if leaf.names.index(name) != depth:
-            raise Refused(f"loop '{name}' is inside itself", code="structure")
+            raise Misplaced(f"loop '{name}' is inside itself")
         if kind not in (*BLOCK_KINDS, *THREAD_KINDS):
             continue
         if kinds.index(kind) != depth and kind in THREAD_KINDS:
             other = leaf.names[kinds.index(kind)]
             unused = ", ".join(k for k in (*BLOCK_KINDS, *THREAD_KINDS) if k not in kinds)
             way = f"bind one of them to another: {unused}" if unused else "leave one of them serial"
-            raise Refused(
+            raise Misplaced(
                 f"loops '{other}' and '{name}' are both {kind}, and '{name}' is inside '{other}'",
                 way=way,
-                code="structure",
             )
         if kind in BLOCK_KINDS:
             outside = next((n for n, k in zip(leaf.names[:depth], kinds, strict=False) if k not in BLOCK_KINDS), None)
@@ -76,12 +75,11 @@ def _check_kinds(program: Projection, leaf: Leaf) -> None:
                 way = f"order({name}, {outside}) puts '{name}' outside"
                 if any(outside in i.names() for i in leaf.stmt.target.index):
                     way = f"if '{outside}' is to run on blocks, too, bind it first; else {way}"
-                raise Refused(
+                raise Misplaced(
                     f"block loop '{name}' is inside '{outside}', and block loops are outermost in their launch",
                     None,
                     way,
                     *ways_out(program, leaf, name, kind),
-                    code="structure",
                 )
 
 
@@ -94,10 +92,9 @@ def _check_shared_axes(program: Projection) -> None:
         for leaf in (p.leaf for p in program.leaves if p.places[0] == launch):
             if leaf.along(kind) != names:
                 listed = "', '".join(names)
-                raise Refused(
+                raise Misplaced(
                     f"loops '{listed}' share {kind}, and '{leaf.stmt.name}' in the same launch is not in all of them",
                     way="leave it in a launch of its own, or bind only loops that hold everything",
-                    code="structure",
                 )
     for (number, node), kind in product(enumerate(program.tree.body), BLOCK_KINDS):
         bound = [loop for loop in loops(node) if loop.kind == kind]
@@ -141,11 +138,10 @@ def _check_lanes(program: Projection) -> None:
                 continue
             other = leaf.kinds.index("thread.x")
             if leaf.extents[other] != extent:
-                raise Refused(
+                raise Misplaced(
                     f"the {extent} iterations of '{name}' combine '{combining.leaf.stmt.target.buffer}' as lanes of "
                     f"a warp, and '{leaf.names[other]}' of the same launch has {leaf.extents[other]} threads along x",
                     way=f"bind what is beyond {extent} lanes to thread.y: tile({leaf.names[other]}, {extent}) cuts it",
-                    code="structure",
                 )
 
 
@@ -153,34 +149,31 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
     """Shared memory belongs to one block, registers to one thread."""
     if buffer.space == "global" or buffer.scope is None or buffer.scope not in leaf.names:
         if buffer.space != "global":
-            raise Refused(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives", code="structure")
+            raise Misplaced(f"'{buffer.name}' is used outside loop '{buffer.scope}', in which it lives")
         return
     depth = leaf.names.index(buffer.scope)
     if buffer.space == "register" and "cooperative" in leaf.kinds[depth + 1 :]:
         loop = leaf.names[leaf.kinds.index("cooperative", depth + 1)]
-        raise Refused(
+        raise Misplaced(
             f"'{buffer.name}' is in registers, and loop '{loop}' deals it out to all threads of the block",
             way="cache it at a loop inside those of the threads, so that each of them fills its own",
-            code="structure",
         )
     if buffer.space != "shared":
         return
     for name, kind in zip(leaf.names[depth + 1 :], leaf.kinds[depth + 1 :], strict=True):
         if kind in BLOCK_KINDS:
-            raise Refused(
+            raise Misplaced(
                 f"'{buffer.name}' would be shared by several blocks: it lives in loop '{buffer.scope}', "
                 f"outside block loop '{name}'",
                 way=f"cache it at '{name}' or at a loop inside it",
-                code="structure",
             )
     for name, kind in zip(leaf.names[: depth + 1], leaf.kinds, strict=False):
         if kind in THREAD_KINDS:
-            raise Refused(
+            raise Misplaced(
                 f"'{buffer.name}' is in shared memory, and lives inside thread loop '{name}'",
                 way=f"order loop '{name}' inside '{buffer.scope}'"
                 if name != buffer.scope
                 else f"cache it at a loop outside '{name}'",
-                code="structure",
             )
 
 
@@ -244,18 +237,16 @@ def _check_copies(program: Projection, buffer: Buffer, launch: int, kind: str) -
         both = {name for name, _ in writes(stmt)}
         if buffer.name in both and not both <= copied:
             other = sorted(both - copied)[0]
-            raise Refused(
+            raise Misplaced(
                 f"'{buffer.name}' is in a register of each thread along {kind[-1]}, and '{other}' is not",
                 way=f"cache '{other}' in registers at the same loop",
-                code="structure",
             )
         if writes_alone(program.tree, path, stmt, buffer.name, kind):
             loop = next(each.name for each in path if each.kind == kind)
-            raise Refused(
+            raise Misplaced(
                 f"'{buffer.name}' is in registers: a thread of '{loop}' changes its own, and all along "
                 f"{kind[-1]} compute with what it holds",
                 way="cache_shared keeps what one thread writes where the others read it",
-                code="structure",
             )
 
 

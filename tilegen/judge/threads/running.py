@@ -13,7 +13,7 @@ from tilegen.ir.hardware.lanes import running_reads
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Placed, Projection
-from tilegen.poly.verdict import Refused
+from tilegen.poly.verdict import Misplaced
 
 
 def check_running(program: Projection) -> None:
@@ -40,10 +40,9 @@ def _check_reads(program: Projection, combining: Placed, lane: str) -> None:
         stmt = reader.leaf.stmt
         here = reader.places[:-1] == places[:-1] and reader.places[-1] in beside
         if not alone or not here or stmt.reduce or stmt.target.buffer in terms:
-            raise Refused(
+            raise Misplaced(
                 f"'{stmt.name}' reads '{update.target.buffer}' in loop '{lane}', whose lanes combine it",
                 None,
                 "a lane has what those before it come to right beside its update, in the loop of the lanes itself",
                 f"split_scan makes one update of '{update.target.buffer}' of several that a lane has",
-                code="structure",
             )
