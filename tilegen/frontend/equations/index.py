@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from tilegen.errors import LARGEST, SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.ir.affine import Affine, Div, Mod, const
+from tilegen.ir.facts.choices import comparison
 from tilegen.ir.nodes import Condition, Scalar
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -100,23 +101,6 @@ def _condition(value: s.Syntax, names: Mapping[str, Affine], tensors: Mapping[st
             return comparison(operator, *sides)
         case _:
             raise SourceError("a comparison is expected here, such as j <= i", value.span)
-
-
-def comparison(operator: str, left: Affine, right: Affine) -> Condition:
-    """`left operator right` over the integers."""
-    match operator:
-        case "<":
-            return Condition(right - left - 1)
-        case "<=":
-            return Condition(right - left)
-        case ">":
-            return Condition(left - right - 1)
-        case ">=":
-            return Condition(left - right)
-        case "==":
-            return Condition(left - right, equal=True)
-        case _:
-            raise TypeError(operator)
 
 
 def constant_truth(condition: Condition) -> bool | None:

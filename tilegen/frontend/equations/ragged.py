@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 
 from tilegen.errors import SourceError
 from tilegen.frontend import syntax as s
@@ -15,6 +14,7 @@ from tilegen.frontend.equations.index_words import Declared
 from tilegen.frontend.equations.operators import adapt, adapt_to_default
 from tilegen.frontend.equations.values import Scope, value_of
 from tilegen.frontend.parsing.expressions import conjunction
+from tilegen.ir.facts.choices import all_of
 from tilegen.ir.nodes import ONLY, Equation, Expr, Kernel, Op
 from tilegen.ir.parts.lists import LISTS
 from tilegen.ir.reductions.initial import init_value
@@ -96,7 +96,7 @@ def in_ranges(scope: Scope, equation: s.Assign, term: Expr, word: str) -> Expr:
                     tests.append(adapt(value_of(scope, s.Binary(sign, item.name, end, end.span)), "bool"))
     if not tests:
         return term
-    inside = reduce(lambda one, two: Op("and", (one, two), "bool"), tests)
+    inside = all_of(tests)
     if word in LISTS:
         return Op("and", (inside, term), "bool")
     return Op("select", (inside, term, init_value(word, term.dtype)), term.dtype)

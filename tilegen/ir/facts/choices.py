@@ -80,7 +80,18 @@ def tests_of(condition: Expr) -> tuple[Condition, ...] | None:
 
 def condition_of(tests: Iterable[Condition]) -> Expr:
     """A condition that holds where all the tests do."""
-    return reduce(lambda a, b: Op("and", (a, b), "bool"), map(_comparison, tests))
+    return all_of(map(_comparison, tests))
+
+
+def all_of(parts: Iterable[Expr]) -> Expr:
+    """All of the parts, of which there is one at least."""
+    return reduce(lambda a, b: Op("and", (a, b), "bool"), parts)
+
+
+def comparison(word: str, left: Affine, right: Affine) -> Condition:
+    """`left word right`, but for `!=`, over the integers."""
+    ((condition,),) = _compare_cases(word, left - right)[0]
+    return condition
 
 
 def _comparison(test: Condition) -> Expr:

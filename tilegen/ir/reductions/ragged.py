@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.facts.choices import all_of
 from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Nothing, Op
 from tilegen.ir.walk import walk
@@ -183,7 +184,7 @@ def without_tests(value: Expr, tests: frozenset[Expr]) -> Expr:
                 return inner
             if inner is term and len(left) == len([*conjuncts(test)]):
                 return value
-            return Op("select", (reduce(lambda a, b: Op("and", (a, b), "bool"), left), inner, rest), dtype)
+            return Op("select", (all_of(left), inner, rest), dtype)
     return value
 
 

@@ -7,10 +7,10 @@ for i < N                                    for i < N
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import NamedTuple
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.facts.choices import all_of
 from tilegen.ir.nodes import Const, Expr, Index, Op
 from tilegen.ir.reductions.ragged import conjuncts
 from tilegen.ir.walk import walk
@@ -33,8 +33,7 @@ def pick_of(value: Expr, loop: str) -> Pick | None:
                 if (place := _place(part, loop)) is not None:
                     others = [each for each in parts if each is not part]
                     if others:
-                        test = reduce(lambda a, b: Op("and", (a, b), "bool"), others)
-                        term = Op("select", (test, term, rest), dtype)
+                        term = Op("select", (all_of(others), term, rest), dtype)
                     return Pick(place, term, rest)
     return None
 
