@@ -11,10 +11,12 @@ from tilegen.ir.nodes import Access, Condition, Const, Load, Loop, Stmt
 from tilegen.ir.walk import (
     accesses,
     loads,
+    loops,
     rewrite,
     rewrite_accesses,
     rewrite_indices,
     rewrite_nodes,
+    stmts,
     substitute,
     walk,
 )
@@ -146,3 +148,9 @@ def test_accesses_are_found_and_rewritten_as_by_a_walk_through_all():
         return replace(value, buffer="B") if isinstance(value, Load) else value
 
     assert rewrite_accesses(tree, change) == rewrite(tree, change)
+
+
+def test_what_is_in_a_list_is_found():
+    """A check that walks a list would never find anything, and say nothing."""
+    for looks in (walk, accesses, loads, stmts, loops):
+        assert [*looks([STMT, (STMT,)])] == [*looks((STMT, STMT))]

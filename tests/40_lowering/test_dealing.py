@@ -19,11 +19,12 @@ from tests.support.simulator.threads import faults
 from tilegen.backends.text import emit
 from tilegen.cli.looks.explain_printing import rounds_line
 from tilegen.errors import TilegenError
+from tilegen.ir.affine import var
 from tilegen.lab.checks.check import cases, check
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import with_lists
+from tilegen.lowering.launch.program import Let, with_lists
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
@@ -215,6 +216,7 @@ FAULTS = {
     "some of it ahead": lambda n: replace(
         n, body=change_tiles(n.body, lambda node: [*node.body[:1], replace(node, body=node.body[1:])])
     ),
+    "a tile outside of it": lambda n: replace(n, body=(Let("x", var(n.coordinates[0][0])), *n.body)),
     "none dealt": lambda n: replace(n, dealt=0),
 }
 

@@ -9,10 +9,10 @@ from tests.support.mutants.bulk_faults import edited
 from tests.support.mutants.kinds import is_release
 from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Condition
+from tilegen.ir.nodes import Condition, Stmt
 from tilegen.ir.walk import rewrite_accesses, substitute
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.program import For, If, nodes
 from tilegen.proof import prove
 
 
@@ -72,3 +72,12 @@ def test_a_wait_stays_where_no_slot_is_filled_again(slots):
     text = CASES["ring"].replace("A: f32[M, K], B: f32[K, N]", "A: f32[M, 16], B: f32[16, N]")
     tree = tree_from(text.replace("pipeline(ko, 3)", f"pipeline(ko, {slots})"))
     assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+
+
+def test_memory_beside_roles_is_none_of_theirs():
+    """All threads come by there, and a barrier of the consumers alone is taken for one of the block."""
+    tree = tree_from(CASES["ring"])
+    (launch,) = lower(tree)
+    store = next(node for node in nodes(launch.body) if isinstance(node, Stmt) and node.target.buffer == "C")
+    proof = prove(tree.kernel, (replace(launch, body=(*launch.body, store)),), tree.reassociated)
+    assert "is used outside of the roles" in proof.violation.violation.sentence

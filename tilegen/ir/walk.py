@@ -52,7 +52,7 @@ _AFFINE = frozenset((Affine,))
 
 
 def walk(value: Any) -> Iterator[Any]:
-    """`value` and every dataclass value inside it, parents first, in program order."""
+    """`value` and every dataclass value inside it, parents first, in program order. It may be in lists."""
     found: list[Any] = []
     _collect(value, found)
     return iter(found)
@@ -61,7 +61,7 @@ def walk(value: Any) -> Iterator[Any]:
 def _collect(value: Any, found: list[Any]) -> None:
     """Adds to `found` what `walk` goes through."""
     kind = type(value)
-    if kind is tuple:
+    if kind is tuple or kind is list:
         if _AFFINE.issuperset(map(type, value)):
             found += value
             return
@@ -224,13 +224,13 @@ def nodes(value: Any) -> Iterator[Any]:
 
 def _collect_nodes(value: Any, found: list[Any]) -> None:
     kind = type(value)
-    if kind is Stmt:
+    if issubclass(kind, Stmt):
         found.append(value)
     elif kind is Loop:
         found.append(value)
         for node in value.body:
             _collect_nodes(node, found)
-    elif kind is tuple:
+    elif kind is tuple or kind is list:
         for item in value:
             _collect_nodes(item, found)
     else:
@@ -249,7 +249,7 @@ def _collect_accesses(value: Any, found: list[Any]) -> None:
     kind = type(value)
     if kind is Load or kind is Access:
         found.append(value)
-    elif kind is tuple:
+    elif kind is tuple or kind is list:
         for item in value:
             _collect_accesses(item, found)
     else:

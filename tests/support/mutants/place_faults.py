@@ -11,7 +11,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import NextSlot, RingPlace, StartRing
+from tilegen.lowering.launch.timelines import Event, NextSlot, RingPlace, StartRing
 
 
 def start_dropped(launch):
@@ -70,6 +70,21 @@ def slot_of_each_run(launch):
         place = loop.body[-1].place
         values = {place.number: var(loop.name)}
         return [(replace(loop, body=(*substitute(loop.body[:-1], values), loop.body[-1])),)]
+
+    return loops_changed(launch, change)
+
+
+def events_of_each_run(launch):
+    """A role counts the phases of barriers as if each run began with the first."""
+
+    def change(loop):
+        values = {loop.body[-1].place.number: var(loop.name)}
+
+        def said(value):
+            counted = isinstance(value, Event) and value.line.has_phases
+            return replace(value, number=substitute(value.number, values)) if counted else value
+
+        return [(replace(loop, body=(*rewrite(loop.body[:-1], said), loop.body[-1])),)]
 
     return loops_changed(launch, change)
 

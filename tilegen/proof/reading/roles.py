@@ -22,7 +22,7 @@ behind the runs of others is behind all of them in the one program, and each thr
 A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
 makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
 not. That orders nothing wrongly: it touches slots, for which there are waits, and tensors that no thread of the launch
-writes (`check_boxes`).
+writes (`check_boxes`). Beside the roles, where all threads come by, nothing uses memory.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
         return body, None
     if len(found) > 1 or any(isinstance(node, Barrier | Combine) for node in nodes(others)):
         raise Refused("producers stand in several places, or others wait for all threads of their block")
+    if used := accesses(others):
+        raise Refused(f"'{used[0].buffer}' is used outside of the roles, and the barriers are those of the consumers")
     ((at, roles),) = found
     joined, ring = _join(roles, launch)
-    if any(access.buffer in ring.buffers for access in accesses(others)):
-        raise Refused(f"slots of '{ring.loop}' are used outside of it")
     return (*body[:at], *joined, *body[at + 1 :]), ring
 
 
