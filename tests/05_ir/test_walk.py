@@ -154,3 +154,14 @@ def test_what_is_in_a_list_is_found():
     """A check that walks a list would never find anything, and say nothing."""
     for looks in (walk, accesses, loads, stmts, loops):
         assert [*looks([STMT, (STMT,)])] == [*looks((STMT, STMT))]
+
+
+def test_a_statement_of_a_kind_of_its_own_is_one():
+    """The proof has such: what is started goes on beside its thread."""
+
+    @dataclass(frozen=True)
+    class Started(Stmt):
+        line: str = ""
+
+    started = Started(STMT.name, STMT.target, STMT.value)
+    assert [*stmts((Loop("i", const(2), (started,)),))] == [started]
