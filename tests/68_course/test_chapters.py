@@ -125,21 +125,22 @@ def test_chapters_are_of_one_form(chapter: Chapter) -> None:
     assert max(map(len, chapter.task.splitlines())) <= 120
 
 
-def rungs() -> list[tuple[str, str, str, str]]:
-    """(document, rung of gemm, predicted, measured), in TFLOP/s on an H200."""
+def figures() -> list[tuple[str, str, str, str]]:
+    """(document, schedule of gemm, predicted, measured), in TFLOP/s on an H200."""
     found = []
     for chapter in CHAPTERS:
         for head, *rows in tables(document(chapter)):
-            if head == ["rung", "predicted, TFLOP/s at most", "measured, TFLOP/s"]:
+            if head == ["schedule", "predicted, TFLOP/s at most", "measured, TFLOP/s"]:
                 found += [(document(chapter), *row) for row in rows]
+    assert found
     return found
 
 
-@pytest.mark.parametrize(("where", "rung", "predicted", "measured"), rungs())
-def test_the_figures_are_those_of_the_roofline_and_of_the_results(where, rung, predicted, measured) -> None:
+@pytest.mark.parametrize(("where", "schedule", "predicted", "measured"), figures())
+def test_the_figures_are_those_of_the_roofline_and_of_the_results(where, schedule, predicted, measured) -> None:
     results = (ROOT / "examples/results.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\| {rung} \|.*\| {re.escape(measured)} \|$", results, re.MULTILINE), where
-    core = tilegen.load("gemm").schedule(rung).core
+    assert re.search(rf"^\| {schedule} \|.*\| {re.escape(measured)} \|$", results, re.MULTILINE), where
+    core = tilegen.load("gemm").schedule(schedule).core
     sizes = power_sizes(core.kernel, dict.fromkeys("MNK", 4096), GPU_LIMITS)
     (step,) = explain(core, sizes, compiled=False, last=True).steps
     assert float(predicted) == pytest.approx(2 * 4096**3 / step.milliseconds / 1e9, abs=0.06)

@@ -155,11 +155,11 @@ def test_the_reference_explains_every_step_and_command() -> None:
         assert f"tilegen {word}" in text, word
 
 
-def test_the_results_have_every_rung_in_order() -> None:
+def test_the_results_have_every_schedule_in_order() -> None:
     text = text_of("examples/results.md")
-    # That for long sums, which the ladder's size has not, is none of its rungs.
-    rungs = [schedule.name for schedule in tilegen.load("gemm").schedules if schedule.name != "split_k"]
-    places = [text.find(f"\n| {name} |") for name in rungs]
+    # That for long sums, which the size of the table has not, is not in it.
+    names = [schedule.name for schedule in tilegen.load("gemm").schedules if schedule.name != "split_k"]
+    places = [text.find(f"\n| {name} |") for name in names]
     assert -1 not in places
     assert places == sorted(places)
 
