@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.meaning.lists import compaction, keypoints
-from tests.support.meaning.scaled import block_scaled, product_and_sums, scaled
+from tests.support.meaning.scaled import block_scaled, product_and_sums, scaled, scaled_by_groups
 from tests.support.meaning.sparse import bags, block_product, group_products, rows, softmax_of_rows, sparse_product
 
 Inputs = dict[str, Any]
@@ -338,6 +338,8 @@ CASES = [
          tolerance=2**-8),
     Case("schedules/gemm", "gemm", MNK, product),
     Case("schedules/grouped", "grouped", sizes("M N K G", (7, 5, 6, 4), (1, 1, 1, 1)), group_products, tolerance=2**-8),
+    Case("schedules/grouped", "grouped_scaled", sizes("M N K G", (7, 5, 256, 4), (1, 129, 128, 1)), scaled_by_groups,
+         tolerance=2**-8),
     Case("schedules/gemm_batched", "gemm_batched", sizes("B H M K N", (2, 3, 5, 7, 4), (1, 1, 1, 1, 1)),
          lambda i: {"C": i["A"] @ i["V"]}),
     Case("schedules/gemm_bias_gelu", "gemm_bias_gelu", MNK, gelu_layer),

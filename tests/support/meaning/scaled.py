@@ -15,6 +15,12 @@ def block_scaled(i: dict[str, Any]) -> dict[str, Any]:
     return {"C": np.einsum("ijb,ib,jb->ij", blocks, i["SA"], np.repeat(i["SB"], 128, axis=0)[:columns])}
 
 
+def scaled_by_groups(i: dict[str, Any]) -> dict[str, Any]:
+    rows = zip(i["start"][:-1], i["start"][1:], i["B"], i["SB"], strict=True)
+    parts = [{"A": i["A"][a:b], "SA": i["SA"][a:b], "B": each, "SB": scales} for a, b, each, scales in rows if a < b]
+    return {"C": np.concatenate([block_scaled(part)["C"] for part in parts])}
+
+
 def product_and_sums(i: dict[str, Any]) -> dict[str, Any]:
     c = i["A"] @ i["B"]
     return {"C": c, "total": c.sum(axis=1), "squares": (c**2).sum(axis=1)}
