@@ -7,7 +7,7 @@ this file is its JSON Schema, and says what each field means.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from json import JSONDecodeError
@@ -190,8 +190,19 @@ def read_records(text: str, name: str) -> list[RunRecord]:
     found: list[RunRecord] = []
     lines = text.split("\n")  # what follows the last end of a line is torn, or nothing
     for number, line in enumerate(lines, 1):
-        if line.strip() and not (number == len(lines) and found and _is_torn(line)):
-            found += _records_of_line(line, f"{name}:{number}")
+        if not line.strip():
+            continue
+        place = f"{name}:{number}"
+        try:
+            value = parse_json(line)
+        except JSONDecodeError:
+            if number == len(lines) and found:
+                break
+            raise UsageError(f"{place} is no JSON", notes=("a record is a JSON object on one line",)) from None
+        except ValueError as error:
+            raise UsageError(f"{place} is no record: {error}") from None
+        if not _is_of_another_schema(value):
+            found.append(record_of(value, place))
     if not found:
         raise UsageError(f"{name} has no record", notes=_HINT)
     return found
@@ -241,28 +252,10 @@ def _rows_of(document: Mapping[str, Any], name: str) -> Sequence[Any]:
     return rows
 
 
-def _records_of_line(line: str, place: str) -> Iterator[RunRecord]:
-    value = _value_of(line, place)
+def _is_of_another_schema(value: Any) -> bool:
+    """True of what tilegen writes beside records."""
     schema = value.get("schema") if isinstance(value, dict) else None
-    if not isinstance(schema, str) or schema.startswith("tilegen.record/") or not schema.startswith("tilegen."):
-        yield record_of(value, place)
-
-
-def _is_torn(line: str) -> bool:
-    try:
-        parse_json(line)
-    except ValueError as error:
-        return isinstance(error, JSONDecodeError)
-    return False
-
-
-def _value_of(line: str, place: str) -> Any:
-    try:
-        return parse_json(line)
-    except JSONDecodeError:
-        raise UsageError(f"{place} is no JSON", notes=("a record is a JSON object on one line",)) from None
-    except ValueError as error:
-        raise UsageError(f"{place} is no record: {error}") from None
+    return isinstance(schema, str) and schema.startswith("tilegen.") and not schema.startswith("tilegen.record/")
 
 
 def _schema_text(value: Any, schema: Any) -> str:
