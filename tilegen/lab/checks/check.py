@@ -191,7 +191,7 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
     """The largest error of an output as a share of its bound. Raises WrongResult at a wrong element."""
     expected = case.expected[tensor.name]
     value, written = np.asarray(expected.value), np.asarray(expected.written)
-    numbers = _as_numbers(tensor, got)
+    numbers = to_values(got, tensor.dtype)  # of which the difference from the reference is exact
     untouched = np.frombuffer(bytes([GUARD_VALUE]) * got.dtype.itemsize, NUMPY_NAME[tensor.dtype])[0]
     with np.errstate(invalid="ignore"):
         off = np.abs(numbers - value)
@@ -210,11 +210,6 @@ def _largest_error(tensor: Tensor, got: np.ndarray[Any, Any], case: Case) -> flo
     if not right.all():
         raise _wrong_result(tensor, numbers, value, allowed, right, case)
     return float(shares.max(initial=0.0))
-
-
-def _as_numbers(tensor: Tensor, got: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An output in a type in which its difference from the reference is exact."""
-    return to_values(got, tensor.dtype)
 
 
 def _wrong_result(
