@@ -13,10 +13,10 @@ from tilegen.errors import Source
 from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Condition, Loop, Stmt
-from tilegen.ir.walk import rewrite, walk
+from tilegen.ir.nodes import Condition, Loop
+from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import For, If, Perform
+from tilegen.lowering.launch.program import Declare, For, If, Perform
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
@@ -139,11 +139,12 @@ def test_a_sum_that_starts_never_or_twice_is_refused(times):
     """The second start stands in the loop over k."""
     tree = tree_from(LOADED)
     (launch,) = lower(tree)
-    place = next(n for n, node in enumerate(launch.body) if any(isinstance(v, Stmt) for v in walk(node)))
-    start = launch.body[place]
-    body = tuple(node for node in launch.body if node is not start) if times == 0 else launch.body
-    if times == 2:
-        body = tuple(replace(n, body=(start, *n.body)) if isinstance(n, For) and n.name == "ko" else n for n in body)
+    start = next(node for node in launch.body if isinstance(node, Declare) and node.start)
+    if times == 0:
+        body = tuple(replace(node, start=None, origin=None) if node is start else node for node in launch.body)
+    else:
+        again = {"ko": start.origin}
+        body = tuple(replace(n, body=(again[n.name], *n.body)) if isinstance(n, For) else n for n in launch.body)
     launches = (replace(launch, body=body),)
     assert prove(tree.kernel, launches, tree.reassociated).violation is not None
     assert faults(launches, tree, {"M": 3, "N": 9, "K": 20}) == "values"

@@ -318,30 +318,10 @@ swiglu(const __grid_constant__ TensorMap A_map,
             const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
 
             // cache_register(P, at=bj) -> Pf
-            float Pf[2][32];
-            // unroll(wi)
-            #pragma unroll
-            for (int wi = 0; wi < 2; ++wi)
-                #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    #pragma unroll
-                    for (int tj_high = 0; tj_high < 8; ++tj_high)
-                        #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+            float Pf[2][32] = {};
 
             // cache_register(Q, at=bj) -> Qf
-            float Qf[2][32];
-            #pragma unroll
-            for (int wi = 0; wi < 2; ++wi)
-                #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    #pragma unroll
-                    for (int tj_high = 0; tj_high < 8; ++tj_high)
-                        #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Qf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-
+            float Qf[2][32] = {};
             hold<64>(&Pf[0][0]);
             hold<64>(&Qf[0][0]);
 
@@ -356,6 +336,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
 
                 begin_wgmma();
 
+                // unroll(wi)
                 #pragma unroll
                 for (int wi = 0; wi < 2; ++wi) {
                     // tile(ki, KI) -> fk, kk

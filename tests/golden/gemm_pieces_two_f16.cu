@@ -509,14 +509,7 @@ gemm_f16x2_P(float* __restrict__ C,
             const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
 
             // cache_register(P, at=bj) -> Pf
-            float Pf[64];
-            #pragma unroll
-            for (int i64_high = 0; i64_high < 2; ++i64_high)
-                #pragma unroll
-                for (int tj_high = 0; tj_high < 16; ++tj_high)
-                    #pragma unroll
-                    for (int tj_low = 0; tj_low < 2; ++tj_low)
-                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+            float Pf[64] = {};
 
             // sum_by_tiles(P, P.i, P.j, ko, p, q, ki, P.i2, P.j2, P.ko) -> part, i, j, ko
             // pipeline(ko, STAGES)
@@ -525,15 +518,7 @@ gemm_f16x2_P(float* __restrict__ C,
                 ring.wait_filled();  // Rs and Ss have arrived
 
                 // cache_register(part, at=ko) -> Tf
-                float Tf[64];
-                #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    #pragma unroll
-                    for (int tj_high = 0; tj_high < 16; ++tj_high)
-                        #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Tf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-
+                float Tf[64] = {};
                 hold<64>(&Tf[0]);
                 begin_wgmma();
 

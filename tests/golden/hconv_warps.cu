@@ -100,23 +100,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
     __half (*Ks)[TF][TC] = reinterpret_cast<__half (*)[TF][TC]>(shared + 49152);
 
     // cache_register(P, at=bf) -> Pf
-    float Pf[4][2][2][4];
-    #pragma unroll
-    for (int fi = 0; fi < 4; ++fi) {
-        // tile(jj, 16) -> fj, jn
-        #pragma unroll
-        for (int fj = 0; fj < 2; ++fj) {
-            // tile(jn, 8) -> nj, j8
-            // tensorize(kk, nj, j8, by=ldmatrix_b_{IN})
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                #pragma unroll
-                for (int i16_high = 0; i16_high < 2; ++i16_high)
-                    #pragma unroll
-                    for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        Pf[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
-        }
-    }
+    float Pf[4][2][2][4] = {};
 
     for (int co = 0; co < (C + TC - 1) / TC; ++co) {
         const auto load_shared = [&](int slot, int slot2) {
@@ -180,12 +164,16 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
 
                     // cache_register(Ks, at=fk) -> Kf
                     __align__(4) __half Kf[2][2][4];
+                    // tile(jj, 16) -> fj, jn
                     #pragma unroll
-                    for (int fj = 0; fj < 2; ++fj)
+                    for (int fj = 0; fj < 2; ++fj) {
+                        // tile(jn, 8) -> nj, j8
+                        // tensorize(kk, nj, j8, by=ldmatrix_b_{IN})
                         ldmatrix_b_f16(
                             Kf[fj][0],
                             &Ks[q % STAGES][wj * WF + fj * 16 + (lane / 16) * 8
                                             + lane % 8][(fk * 16 + ((lane / 8) % 2) * 8) ^ ((lane & 7) << 3)]);
+                    }
 
                     #pragma unroll
                     for (int fi = 0; fi < 4; ++fi)

@@ -252,14 +252,7 @@ hconv(const __grid_constant__ TensorMap X_map,
         Ring<STAGES> ring = {filled, emptied};
 
         // cache_register(P, at=bf) -> Pf
-        float Pf[32];
-        #pragma unroll
-        for (int i64_high = 0; i64_high < 2; ++i64_high)
-            #pragma unroll
-            for (int tf_high = 0; tf_high < 8; ++tf_high)
-                #pragma unroll
-                for (int tf_low = 0; tf_low < 2; ++tf_low)
-                    Pf[tf_high * 4 + i64_high * 2 + tf_low] = 0.0f;
+        float Pf[32] = {};
 
         for (int co = 0; co < (C + TC - 1) / TC; ++co) {
             hold<32>(&Pf[0]);

@@ -257,18 +257,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
 
         for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq) {
             // cache_register(P, at=pq) -> Pf
-            float Pf[2][64];
-            // unroll(wi)
-            #pragma unroll
-            for (int wi = 0; wi < 2; ++wi)
-                #pragma unroll
-                for (int i64_high = 0; i64_high < 2; ++i64_high)
-                    #pragma unroll
-                    for (int tj_high = 0; tj_high < 16; ++tj_high)
-                        #pragma unroll
-                        for (int tj_low = 0; tj_low < 2; ++tj_low)
-                            Pf[wi][tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-
+            float Pf[2][64] = {};
             hold<128>(&Pf[0][0]);
 
             if (w >= 1)
@@ -282,6 +271,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
 
                 begin_wgmma();
 
+                // unroll(wi)
                 #pragma unroll
                 for (int wi = 0; wi < 2; ++wi) {
                     // tile(ki, KI) -> fk, kk

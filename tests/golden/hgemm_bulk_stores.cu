@@ -260,14 +260,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         Ring<STAGES> ring = {filled, emptied};
 
         // cache_register(P, at=bj) -> Pf
-        float Pf[128];
-        #pragma unroll
-        for (int i64_high = 0; i64_high < 2; ++i64_high)
-            #pragma unroll
-            for (int tj_high = 0; tj_high < 32; ++tj_high)
-                #pragma unroll
-                for (int tj_low = 0; tj_low < 2; ++tj_low)
-                    Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+        float Pf[128] = {};
 
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)

@@ -304,14 +304,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
             const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
 
             // cache_register(P, at=bj) -> Pf
-            float Pf[128];
-            #pragma unroll
-            for (int i64_high = 0; i64_high < 2; ++i64_high)
-                #pragma unroll
-                for (int tj_high = 0; tj_high < 32; ++tj_high)
-                    #pragma unroll
-                    for (int tj_low = 0; tj_low < 2; ++tj_low)
-                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+            float Pf[128] = {};
 
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)

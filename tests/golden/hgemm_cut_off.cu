@@ -94,32 +94,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
     const int j0 = wj * WN + (lane % 4) * 2;
 
     // cache_register(C, at=bj, vector=2) -> Cf
-    float Cf[4][4][2][4];
-    #pragma unroll
-    for (int fi = 0; fi < 2; ++fi) {
-        const auto start_Cf = [&](int slot, int fj, int nj) {
-            #pragma unroll
-            for (int i16_high = 0; i16_high < 2; ++i16_high) {
-                // tile(jn, 8) -> nj, j8
-                #pragma unroll
-                for (int j8_low = 0; j8_low < 2; ++j8_low)
-                    Cf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] = 0.0f;
-            }
-        };
-
-        // tile(jj, 16) -> fj, jn
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                start_Cf(0, fj, nj);
-
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                start_Cf(1, 3 - fj, 1 - nj);
-    }
+    float Cf[4][4][2][4] = {};
 
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
@@ -171,8 +146,10 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
     float Bf[2][4][2][2];
 
     const auto load_Bf = [&](int slot, int fk) {
+        // tile(jj, 16) -> fj, jn
         #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
+        for (int fj = 0; fj < 4; ++fj) {
+            // tile(jn, 8) -> nj, j8
             #pragma unroll
             for (int nj = 0; nj < 2; ++nj) {
                 // tile(ki, KI) -> fk, kk
@@ -181,6 +158,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                     Bf[fk % 2][fj][nj][kk_high] =
                         Bs[slot][fk * KI + kk_high * 4 + lane % 4][wj * WN + fj * 16 + nj * 8 + lane / 4];
             }
+        }
     };
 
     load_Bf(0, 0);

@@ -217,15 +217,7 @@ hgemm_part(float* __restrict__ part,
         Ring<STAGES> ring = {filled, emptied};
 
         // cache_register(part, at=bj, vector=2) -> Pf
-        float Pf[64];
-        #pragma unroll
-        for (int i64_high = 0; i64_high < 2; ++i64_high)
-            #pragma unroll
-            for (int tj_high = 0; tj_high < 16; ++tj_high)
-                #pragma unroll
-                for (int tj_low = 0; tj_low < 2; ++tj_low)
-                    Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
-
+        float Pf[64] = {};
         hold<64>(&Pf[0]);
 
         // tile(k, TK) -> ko, ki
@@ -260,23 +252,23 @@ hgemm_part(float* __restrict__ part,
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
-                for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
+                for (int tj_high = 0; tj_high < 16; ++tj_high)
                     store_vector<float2>(
                         &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
-                              + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
-                        &Pf[Pf_tj_high * 4 + i64_high * 2]);
+                              + bj * TN + tj_high * 8 + (lane % 4) * 2],
+                        &Pf[tj_high * 4 + i64_high * 2]);
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < M)
                     #pragma unroll
-                    for (int Pf_tj_high = 0; Pf_tj_high < 16; ++Pf_tj_high)
-                        if (bj * TN + Pf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
+                    for (int tj_high = 0; tj_high < 16; ++tj_high)
+                        if (bj * TN + tj_high * 8 + (lane % 4) * 2 + 1 < N)
                             store_vector<float2>(
                                 &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
                                        + (lane / 4) % 8) * N
-                                    + bj * TN + Pf_tj_high * 8 + (lane % 4) * 2],
-                                &Pf[Pf_tj_high * 4 + i64_high * 2]);
+                                    + bj * TN + tj_high * 8 + (lane % 4) * 2],
+                                &Pf[tj_high * 4 + i64_high * 2]);
         }
     } else {
         if (tid == 128) {

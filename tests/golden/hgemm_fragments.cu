@@ -32,13 +32,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     const int lane = threadIdx.x;  // tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
 
     // cache_register(P, at=wj) -> Pf
-    float Pf[4];
-    #pragma unroll
-    for (int i16_high = 0; i16_high < 2; ++i16_high)
-        #pragma unroll
-        for (int j8_low = 0; j8_low < 2; ++j8_low)
-            Pf[i16_high * 2 + j8_low] = 0.0f;
-
+    float Pf[4] = {};
     if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         // tile(k, KI) -> ko, kk
         for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {

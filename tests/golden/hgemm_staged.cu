@@ -114,30 +114,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     __nv_bfloat16 (*Bs)[TK][TN] = reinterpret_cast<__nv_bfloat16 (*)[TK][TN]>(shared + 163840);
 
     // cache_register(P, at=bj) -> Pf
-    float Pf[4][4][2][4];
-    #pragma unroll
-    for (int fi = 0; fi < 2; ++fi) {
-        const auto start_Pf = [&](int slot, int fj) {
-            // tile(jn, 8) -> nj, j8
-            // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                #pragma unroll
-                for (int i16_high = 0; i16_high < 2; ++i16_high)
-                    #pragma unroll
-                    for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        Pf[fi * 2 + slot][fj][nj][i16_high * 2 + j8_low] = 0.0f;
-        };
-
-        // tile(jj, 16) -> fj, jn
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
-            start_Pf(0, fj);
-
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
-            start_Pf(1, 3 - fj);
-    }
+    float Pf[4][4][2][4] = {};
 
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
@@ -192,11 +169,15 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     __align__(4) __nv_bfloat16 Bf[2][4][2][4];
 
     const auto load_Bf = [&](int slot, int fk) {
+        // tile(jj, 16) -> fj, jn
         #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
+        for (int fj = 0; fj < 4; ++fj) {
+            // tile(jn, 8) -> nj, j8
+            // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
             ldmatrix_b_trans_bf16(
                 Bf[fk % 2][fj][0],
                 &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+        }
     };
 
     load_Bf(0, 0);

@@ -64,23 +64,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     __shared__ __align__(16) __nv_bfloat16 Bs[TK][TN];
 
     // cache_register(P, at=bj) -> Pf
-    float Pf[4][4][2][4];
-    #pragma unroll
-    for (int fi = 0; fi < 4; ++fi) {
-        // tile(jj, 16) -> fj, jn
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj) {
-            // tile(jn, 8) -> nj, j8
-            // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                #pragma unroll
-                for (int i16_high = 0; i16_high < 2; ++i16_high)
-                    #pragma unroll
-                    for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        Pf[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
-        }
-    }
+    float Pf[4][4][2][4] = {};
 
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
@@ -119,10 +103,14 @@ hgemm(const __nv_bfloat16* __restrict__ A,
 
             // cache_register(Bs, at=fk) -> Bf
             __align__(4) __nv_bfloat16 Bf[4][2][4];
+            // tile(jj, 16) -> fj, jn
             #pragma unroll
-            for (int fj = 0; fj < 4; ++fj)
+            for (int fj = 0; fj < 4; ++fj) {
+                // tile(jn, 8) -> nj, j8
+                // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
                 ldmatrix_b_trans_bf16(
                     Bf[fj][0], &Bs[fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);
+            }
 
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)

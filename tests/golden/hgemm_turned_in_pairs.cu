@@ -269,14 +269,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             const int bj = column_of_tile(tiles, tile);  // tile(j, TN) -> bj, tj
 
             // cache_register(C, at=bj) -> Cf
-            float Cf[128];
-            #pragma unroll
-            for (int j64_high = 0; j64_high < 2; ++j64_high)
-                #pragma unroll
-                for (int ti_high = 0; ti_high < 32; ++ti_high)
-                    #pragma unroll
-                    for (int ti_low = 0; ti_low < 2; ++ti_low)
-                        Cf[ti_high * 4 + j64_high * 2 + ti_low] = 0.0f;
+            float Cf[128] = {};
 
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)

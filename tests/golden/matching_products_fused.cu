@@ -309,14 +309,7 @@ matching_f16_best(const __half* __restrict__ A,
         // tile(j, TN) -> bj, tj
         for (int bj = 0; bj < (M + TN - 1) / TN; ++bj) {
             // cache_register(dot, at=bj) -> Pf
-            float Pf[128];
-            #pragma unroll
-            for (int i64_high = 0; i64_high < 2; ++i64_high)
-                #pragma unroll
-                for (int tj_high = 0; tj_high < 32; ++tj_high)
-                    #pragma unroll
-                    for (int tj_low = 0; tj_low < 2; ++tj_low)
-                        Pf[tj_high * 4 + i64_high * 2 + tj_low] = 0.0f;
+            float Pf[128] = {};
 
             // tile(dot.d, TK) -> ko, ki
             // pipeline(ko, STAGES)

@@ -2,10 +2,14 @@
 
 float C_reg[2][4];                            float C_reg[2][4] = {};
 for v < 2: C_reg[0][2*v] = 0; ...
+
+float Pf[8];                                  float Pf[8] = {};
+for h < 2, m < 2, l < 2: Pf[4*m + 2*h + l] = 0
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +17,9 @@ from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Const, Stmt
 from tilegen.lowering.launch.program import Declare, For, Spmd, with_lists
 
-Element = dict[str, tuple[int, int, int]]  # loop -> (dimension, factor, constant): the place is factor*loop + constant
+Element = dict[
+    str, tuple[int, int, int]
+]  # loop -> (dimension, factor, constant): the place is the sum of factor*loop, + constant
 
 
 def declare_zeros(body: tuple[Spmd, ...], buffers: Mapping[str, Buffer]) -> tuple[Spmd, ...]:
@@ -43,8 +49,10 @@ def _zero_loops(node: Spmd, buffer: Buffer) -> For | None:
         return None
     shape = [extent.const for extent in buffer.shape]
     names = [f"{buffer.name}.{d}" for d in range(len(shape))]
-    instances = {_in_places(stmt, element, names) for _, stmt, element in found}
-    boxes = [_box(loops, element, len(shape)) for loops, _, element in found]
+    boxes = [box for loops, _, element in found if (box := _box(loops, element, len(shape)))]
+    if len(boxes) < len(found):
+        return None
+    instances = {_in_places(stmt, element, loops, names) for loops, stmt, element in found}
     whole = sum(_box_size(box) for box in boxes) == _box_size([range(extent) for extent in shape])
     apart = all(_are_disjoint(one, two) for n, one in enumerate(boxes) for two in boxes[:n])
     inside = all(min(r) >= 0 and max(r) < extent for box in boxes for r, extent in zip(box, shape, strict=True))
@@ -75,20 +83,25 @@ def _find_starts(
 
 
 def _find_element(stmt: Stmt) -> Element | None:
-    """Which loop numbers which dimension; None where it is not one loop for each."""
+    """Which loops number which dimension; None where one numbers several."""
     found: Element = {}
     for d, place in enumerate(stmt.target.index):
-        if len(place.terms) != 1 or not isinstance(name := place.terms[0][0], str) or name in found:
-            return None
-        found[name] = (d, place.terms[0][1], place.const)
+        for name, factor in place.terms:
+            if not isinstance(name, str) or name in found:
+                return None
+            found[name] = (d, factor, place.const)
     return found
 
 
-def _in_places(stmt: Stmt, element: Element, names: list[str]) -> tuple[Affine, ...] | None:
+def _in_places(stmt: Stmt, element: Element, loops: Mapping[str, int], names: list[str]) -> tuple[Affine, ...] | None:
     """The instance of a start in the places that it fills."""
     found: list[Affine] = []
+    alone = Counter(d for d, _, _ in element.values())
     for value in stmt.instance or ():
         for loop, (d, factor, constant) in element.items():
+            if alone[d] > 1:
+                value = value.substitute({loop: (var(names[d]) - constant) // factor % loops[loop]})
+                continue
             times, rest = divmod(value.coefficient(loop), factor)
             if rest or not value.linear_in(loop):
                 return None
@@ -97,10 +110,15 @@ def _in_places(stmt: Stmt, element: Element, names: list[str]) -> tuple[Affine, 
     return tuple(found)
 
 
-def _box(loops: Mapping[str, int], element: Element, rank: int) -> list[range]:
-    """The places that a start fills, along each dimension."""
-    ranges = {d: range(constant, constant + factor * loops[n], factor) for n, (d, factor, constant) in element.items()}
-    return [ranges[d] for d in range(rank)]
+def _box(loops: Mapping[str, int], element: Element, rank: int) -> list[range] | None:
+    """The places that a start fills, along each dimension; None where its loops are no digits of a place."""
+    ranges: dict[int, range] = {}
+    for loop, (d, factor, constant) in sorted(element.items(), key=lambda each: each[1]):
+        inner = ranges.get(d, range(constant, constant + factor, factor))
+        if factor != len(inner) * inner.step:
+            return None
+        ranges[d] = range(constant, constant + factor * loops[loop], inner.step)
+    return [ranges[d] for d in range(rank)] if len(ranges) == rank else None
 
 
 def _box_size(box: list[range]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses, rewrite_indices
-from tilegen.lowering.launch.program import Launch, Let, names_in
+from tilegen.lowering.launch.program import Declare, Launch, Let, names_in
 
 OFTEN = 3  # index expressions with a place that is worth a name
 
@@ -31,7 +31,8 @@ def name_thread_places(launch: Launch) -> Launch:
         counts.update((place(value), place(-1 * value)))  # a test may have it on its other side
         return value
 
-    rewrite_indices(launch.body, count)
+    starts = tuple(node.origin for node in launch.nodes if isinstance(node, Declare) and _is_fragment(node, launch))
+    rewrite_indices((*starts, *launch.body), count)
     computed = {each.target: each.index for each in launch.kernel.equations}
     taken = {*launch.buffers, *launch.kernel.sizes, *threads, *names_in(launch.inside), launch.name}
     names: dict[Affine, str] = {}
@@ -54,3 +55,8 @@ def name_thread_places(launch: Launch) -> Launch:
 
     lets = tuple(Let(name, value) for value, name in names.items())
     return replace(launch, body=(*lets, *rewrite_indices(launch.body, named)))
+
+
+def _is_fragment(node: Declare, launch: Launch) -> bool:
+    """True for registers of a fragment that start at a value, whose places count with the others."""
+    return node.origin is not None and launch.buffers[node.buffer].fragment is not None
