@@ -169,7 +169,7 @@ def test_too_little_memory_is_said(torch, monkeypatch):
 
     torch.cuda, torch.empty = SimpleNamespace(OutOfMemoryError=OutOfMemoryError), fail
     copy, _ = copies(monkeypatch)
-    with pytest.raises(DeviceError, match="the output C needs 128 bytes of memory, and so much is not free"):
+    with pytest.raises(DeviceError, match="the output C needs 128 bytes of memory, and that much is not free"):
         copy(Tensor((4, 8)))
 
 

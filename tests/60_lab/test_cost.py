@@ -98,7 +98,7 @@ def test_sizes_beyond_all_machines_end_with_the_code_of_memory(command, capsys):
 
 def test_memory_that_is_not_known_is_less_than_can_be_addressed():
     memory.check_free(2**47, "this", lambda: None)
-    with pytest.raises(DeviceError, match="this needs 562.9 TB of memory, and so much is not free"):
+    with pytest.raises(DeviceError, match="this needs 562.9 TB of memory, and that much is not free"):
         memory.check_free(2**49, "this", lambda: None)
 
 
@@ -122,7 +122,7 @@ def test_a_call_that_does_not_fit(monkeypatch):
     def refuse():
         raise MemoryError
 
-    with pytest.raises(DeviceError, match="and so much is not free"):
+    with pytest.raises(DeviceError, match="and that much is not free"):
         memory.allocate(refuse, 100, "it", InterpreterEngine())
 
 

@@ -50,7 +50,7 @@ def check_free(bytes_: int, what: str, free: Callable[[], int | None]) -> None:
 
 def too_little(bytes_: int, what: str, there: int | None) -> DeviceError:
     """The error for `what`, which takes more bytes than are `there`."""
-    rest = f"{bytes_text(there)} are free" if there is not None else "so much is not free"
+    rest = f"{bytes_text(there)} are free" if there is not None else "that much is not free"
     return DeviceError(f"{what} needs {bytes_text(bytes_)} of memory, and {rest}", notes=("smaller sizes need less",))
 
 

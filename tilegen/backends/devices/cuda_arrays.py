@@ -28,7 +28,7 @@ _LAST_OF_THE_DEFAULT = 2
 def read_facts(xp_array: Any, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
     """(type, shape, strides, device and alignment of all arrays, their addresses) of arrays of cupy and torch.
 
-    None where an array is of neither, or torch does not tell so much of it.
+    None where an array is of neither, or torch does not report that.
 
     Args:
         xp_array: the class of cupy's arrays.

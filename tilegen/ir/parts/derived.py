@@ -56,7 +56,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Regrouped:
-    """The reduction `target`, of so much of a range at each point, made of results that other tensors have.
+    """The reduction `target`, over a part of a range at each point, made of results that other tensors have.
 
     `point` is the instance of the undivided left side, one entry for each of its loops, affine in the loops of the new
     equation. `terms` names the tensors that reduce terms of the kernel, each with the terms that these are: an entry

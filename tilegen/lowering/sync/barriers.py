@@ -127,7 +127,7 @@ def _on_the_way(body: tuple[Node, ...], path: Path, conflict: Conflict, gaps: Se
             and (found := _certain_in(body[gap - 1], (*path, gap - 1), plan))
         ):
             return found
-    return _behind_first(body[first], path, conflict, plan) or _ahead_of_second(body[last], path, conflict, plan)
+    return _after_first(body[first], path, conflict, plan) or _before_second(body[last], path, conflict, plan)
 
 
 def _certain_in(node: Node, path: Path, plan: _Plan) -> Gap | None:
@@ -154,7 +154,7 @@ def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...
     return body
 
 
-def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
+def _after_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
     """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
     path = conflict.before[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -165,10 +165,10 @@ def _behind_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Ga
     if found := plan.find_chosen(path, range(place + 1, len(node.body) + 1)):
         return found
     rest = range(place + 1, len(node.body))
-    return _certain_in_children(node.body, path, rest, plan) or _behind_first(node.body[place], path, conflict, plan)
+    return _certain_in_children(node.body, path, rest, plan) or _after_first(node.body[place], path, conflict, plan)
 
 
-def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
+def _before_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
     """A barrier inside `node` before the second access."""
     path = conflict.after[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
@@ -176,7 +176,7 @@ def _ahead_of_second(node: Node, path: Path, conflict: Conflict, plan: _Plan) ->
     place = conflict.after[len(path)]
     if found := plan.find_chosen(path, range(place + 1)) or _certain_in_children(node.body, path, range(place), plan):
         return found
-    return _ahead_of_second(node.body[place], path, conflict, plan)
+    return _before_second(node.body[place], path, conflict, plan)
 
 
 def _certain_in_children(body: tuple[Node, ...], path: Path, places: Iterable[int], plan: _Plan) -> Gap | None:

@@ -86,7 +86,7 @@ def add_store_waits(
         if any(_lateness(conflict, gap) is not None for gap in chosen) or not conflict.exists:
             continue
         on_the_way = [(late, gap) for gap in barriers if (late := _lateness(conflict, gap)) is not None]
-        inside = _ahead_of_certain(node, conflict, barriers, is_implied)
+        inside = _before_certain(node, conflict, barriers, is_implied)
         behind = (conflict.before[: conflict.depth], conflict.before[conflict.depth] + 1)
         latest = max(on_the_way)[1] if on_the_way else inside or behind
         over += [conflict.before] if latest == behind else []
@@ -99,7 +99,7 @@ def add_store_waits(
         found.ahead.setdefault(gap, []).append(If((first,), (Await(STORES, buffers=tuple(dict.fromkeys(names))),)))
 
 
-def _ahead_of_certain(
+def _before_certain(
     node: Node, conflict: Conflict, barriers: Mapping[Gap, Barrier], is_implied: IsImplied
 ) -> Gap | None:
     """The last place between the two accesses of a conflict, in the body that both are in, before a loop in which

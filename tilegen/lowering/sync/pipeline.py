@@ -104,7 +104,7 @@ def _fill_stages(loop: Loop, staged: frozenset[str], sizes: Collection[str]) -> 
     inside = begins(loop.extent - 1 - var(fill))
     first = _body_at_slot(copies, staged, var(fill), {loop.name: var(fill)})
     first = first if follows(inside, (), {fill: const(ahead)}, sizes) else add_guard(first, inside)
-    later = _guard_remaining(_copies_ahead(loop, copies, staged), loop.extent - loop.stages - var(loop.name), loop)
+    later = _guard_remaining(_early_copies(loop, copies, staged), loop.extent - loop.stages - var(loop.name), loop)
     used = _body_at_slot(rest, staged, var(loop.name) % loop.stages, {})
     filling = Loop(fill, const(ahead), first, "unrolled", stages=loop.stages, span=loop.span, step=loop.step)
     return filling, replace(loop, body=(*later, *used))
@@ -124,7 +124,7 @@ def _run_across(outer: Loop, name: str, staged: frozenset[str], sizes: Collectio
     runs = begins(outer.extent - 1)
     start = start if follows(runs, (), {}, sizes) else add_guard(start, runs)
     used = _body_at_slot(rest, staged, var(name) % loop.stages, {})
-    main = replace(loop, extent=loop.extent - ahead, body=(*_copies_ahead(loop, copies, staged), *used))
+    main = replace(loop, extent=loop.extent - ahead, body=(*_early_copies(loop, copies, staged), *used))
     coming = _body_at_slot(copies, staged, var(last), {name: var(last), outer.name: var(outer.name) + 1})
     coming = _guard_remaining(coming, outer.extent - 2 - var(outer.name), outer)
     at = loop.extent - ahead + var(last)
@@ -148,7 +148,7 @@ def _split_copies(loop: Loop, staged: frozenset[str]) -> tuple[tuple[Node, ...],
     return copies, rest
 
 
-def _copies_ahead(loop: Loop, copies: tuple[Node, ...], staged: frozenset[str]) -> tuple[Node, ...]:
+def _early_copies(loop: Loop, copies: tuple[Node, ...], staged: frozenset[str]) -> tuple[Node, ...]:
     """The copies that an iteration makes ahead, in those that an iteration needs them of."""
     at = var(loop.name) + (loop.stages - 1)
     return _body_at_slot(copies, staged, at % loop.stages, {loop.name: at})

@@ -166,7 +166,7 @@ class CertainBarriers:
             depth = one.leaf.names.index(carried_by) + 1
         path, body = one.places[:depth], self._body_at(one.places[:depth])
         first, last = one.places[depth], two.places[depth]
-        found = self._barriers_behind(one.places, depth + 1) | self._barriers_ahead(two.places, depth + 1)
+        found = self._barriers_after(one.places, depth + 1) | self._barriers_before(two.places, depth + 1)
         if carried_by is None:
             return found | self._barriers_passed(path, range(first + 1, last + 1), range(first + 1, last))
         found |= self._barriers_passed(path, range(first + 1, len(body) + 1), range(first + 1, len(body)))
@@ -178,7 +178,7 @@ class CertainBarriers:
         size = len(self._body_at(path))
         return self._barriers_passed(path, range(size + 1), range(size))
 
-    def _barriers_behind(self, places: Path, depth: int) -> frozenset[Gap]:
+    def _barriers_after(self, places: Path, depth: int) -> frozenset[Gap]:
         """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
         found: frozenset[Gap] = frozenset()
         for d in range(depth, len(places)):
@@ -189,7 +189,7 @@ class CertainBarriers:
             found |= self._barriers_passed(path, range(place + 1, size + 1), range(place + 1, size))
         return found
 
-    def _barriers_ahead(self, places: Path, depth: int) -> frozenset[Gap]:
+    def _barriers_before(self, places: Path, depth: int) -> frozenset[Gap]:
         found: frozenset[Gap] = frozenset()
         for d in range(depth, len(places)):
             if places[:d] not in self._held:

@@ -27,13 +27,13 @@ from tilegen.proof.reading.on_timelines import does, leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import (
     Moment,
-    carried_ways_ahead,
+    carried_orders_before,
+    orders_before,
     refuse_possible,
     refuse_uncovered,
     rows_of_neighbours,
     rows_of_same_place,
     rows_of_same_thread,
-    ways_ahead,
 )
 
 
@@ -75,7 +75,7 @@ def _check_alone(program: Projection, store: Placed) -> None:
                 )
             later = Moment(other, "'")
             sentence = f"an element of '{write.buffer}' may be stored twice, and in either order"
-            for way in ways_ahead(here, later):
+            for way in orders_before(here, later):
                 both = here.rows + later.rows + way + rows_of_same_place(here, write, later, use)
                 refuse_possible(program, sentence, here, both)
 
@@ -90,7 +90,7 @@ def _check_complete(certain: CertainBarriers, store: Placed) -> None:
                 f"'{read.buffer}' is filled by bulk copies and stored by them, and no thread waits in between"
             )
         before = Moment(other, "'")
-        for loop, way in carried_ways_ahead(before, here):
+        for loop, way in carried_orders_before(before, here):
             if any(barriers[gap].fence for gap in certain.barriers_between(other, store, loop)):
                 continue
             only = rows_of_neighbours(certain, before, here, loop, lambda gap: barriers[gap].fence)
@@ -111,7 +111,7 @@ def _behind(program: Projection, store: Placed, waits: Sequence[Placed]) -> list
     """The waits of the storing thread behind its store. Refused where it may have none."""
     here = Moment(store)
     seen = [Moment(wait, "''") for wait in waits if wait.places[0] == store.places[0]]
-    behind = [(s, s.rows + way + rows_of_same_thread(s, here)) for s in seen for way in ways_ahead(here, s)]
+    behind = [(s, s.rows + way + rows_of_same_thread(s, here)) for s in seen for way in orders_before(here, s)]
     sentence = "a block may end before its shared memory has been stored"
     refuse_uncovered(program, sentence, here, here.rows, (rows for _, rows in behind))
     return behind
@@ -127,12 +127,12 @@ def _check_waits(certain: CertainBarriers, stores: Sequence[Placed], waits: Sequ
         sentence = f"'{read.buffer}' may be overwritten before it has been stored"
         for other, write in _writes(program, store):
             there = Moment(other, "'")
-            for order in ways_ahead(here, there):
+            for order in orders_before(here, there):
                 wanted = here.rows + there.rows + order + rows_of_same_place(here, read, there, write)
                 pieces = (
                     rows + rest
                     for s, rows in behind
-                    for loop, rest in carried_ways_ahead(s, there)
+                    for loop, rest in carried_orders_before(s, there)
                     if certain.barriers_between(s.placed, other, loop)
                 )
                 refuse_uncovered(program, sentence, here, wanted, pieces, there.loops)

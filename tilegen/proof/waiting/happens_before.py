@@ -58,14 +58,14 @@ from tilegen.proof.waiting.barriers import CertainBarriers, Gap, Meeting
 from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
 from tilegen.proof.waiting.moments import (
     Moment,
-    carried_ways_ahead,
+    carried_orders_before,
+    orders_before,
     refuse_possible,
     refuse_uncovered,
     rows_of_neighbours,
     rows_of_one_life,
     rows_of_same_place,
     rows_of_same_thread,
-    ways_ahead,
 )
 from tilegen.proof.waiting.numbers import Event, is_turn
 
@@ -144,7 +144,7 @@ class _Protocol(Knowledge):
             rise = before.form(self.numbers.number(other)).minus(number)
             same = rows_of_same_thread(before, here) if is_turn(arrival) else equal_rows(before.doer, here.doer)
             again = same + (rise.zero() if is_turn(arrival) else rise.nonnegative())
-            for loop, way in carried_ways_ahead(before, here):
+            for loop, way in carried_orders_before(before, here):
                 if loop not in self.numbers.runs(arrival):
                     sentence = f"phases of '{name}' are not counted in the order in which they are filled"
                     refuse_possible(self.program, sentence, here, here.rows + before.rows + way + again)
@@ -225,7 +225,7 @@ class _Protocol(Knowledge):
                 for arrival in those
                 for before in (Moment(arrival, "'"),)
                 for equal in self.numbers.is_at(before, needed)
-                for way in ways_ahead(before, here)
+                for way in orders_before(before, here)
             )
             whose = form(const(1)).minus(needed.point[-1]) if is_turn(wait) else needed.point[-2:][0]
             wanted = here.rows + rows + all_ + self.of_group(wait, whose, who)
@@ -250,9 +250,9 @@ class _Protocol(Knowledge):
         for event, rows, names in self.numbers.before(here, self.numbers.event(here)):
             for equal in self.numbers.is_at(early, event):
                 both = here.rows + early.rows + rows + equal
-                for way in ways_ahead(here, early):
+                for way in orders_before(here, early):
                     refuse_possible(self.program, sentence, here, both + way)
-                for loop, way in carried_ways_ahead(early, here):
+                for loop, way in carried_orders_before(early, here):
                     # Barriers in a ring are those of its consumers alone.
                     in_ring = wait.places[0] in self.rings
                     if not in_ring and self.certain.barriers_between(wait, arrival, loop):
@@ -263,7 +263,7 @@ class _Protocol(Knowledge):
                     pieces = (
                         seen + behind + rows_of_same_thread(arrived, early)
                         for arrived, seen in self.awaited(here, (self.numbers.event(here), event), self.waits, wait)
-                        for behind in ways_ahead(early, arrived)
+                        for behind in orders_before(early, arrived)
                     )
                     refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))
 
@@ -301,7 +301,7 @@ class _Protocol(Knowledge):
             its_barrier, (its_slot, its_phase) = self._barrier_of(before)
             place = rows_of_same_place(before, its, here, write)
             wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
-            for loop, way in carried_ways_ahead(before, here):
+            for loop, way in carried_orders_before(before, here):
                 if loop in self.numbers.runs(copy) and barrier == its_barrier:
                     continue  # numbers rise from run to run
                 for contrary in [w.nonnegative() for w in wrong] if barrier == its_barrier else [()]:
@@ -320,7 +320,7 @@ class _Protocol(Knowledge):
         axes, anybody = self.anybody(read)
         for use in uses.values():
             place = rows_of_same_place(there, write, here, use)
-            for way in ways_ahead(there, here):
+            for way in orders_before(there, here):
                 wanted = here.rows + there.rows + place + life + way + anybody
                 passed = self.at_barrier(waits, copy)
                 seen = (rows for _, rows in self.seen(here, event, passed, "''"))
@@ -351,7 +351,7 @@ class _Protocol(Knowledge):
             arrived.rows + equal + way + rows_of_same_thread(arrived, here)
             for arrived in (Moment(release, "'") for release in releases)
             for equal in self.numbers.is_at(arrived, event)
-            for way in ways_ahead(here, arrived)
+            for way in orders_before(here, arrived)
         )
         sentence = f"'{name}' is used, and whoever does so does not say that it can be filled again"
         wanted = here.rows + anybody + fillers
@@ -363,7 +363,7 @@ class _Protocol(Knowledge):
         """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
         for release in releases:
             arrived, here = Moment(release), Moment(read, "'")
-            for way in ways_ahead(here, arrived):
+            for way in orders_before(here, arrived):
                 wanted = arrived.rows + here.rows + way + rows_of_same_thread(here, arrived)
                 pieces = self._own_fences(here, arrived)
                 sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
@@ -379,7 +379,7 @@ class _Protocol(Knowledge):
         sentence = (
             f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
         )
-        for (loop, way), use in product(carried_ways_ahead(before, here), uses.values()):
+        for (loop, way), use in product(carried_orders_before(before, here), uses.values()):
             if any(self._is_fenced(gap) for gap in self.certain.barriers_between(read, copy, loop)):
                 continue
             only = rows_of_neighbours(self.certain, before, here, loop, self._is_fenced)
@@ -391,7 +391,7 @@ class _Protocol(Knowledge):
         for each in leaves_that(self.program, "fence", BLOCK):
             fence = Moment(each, "''")
             whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
-            for before, behind in product(ways_ahead(one, fence), ways_ahead(fence, two)):
+            for before, behind in product(orders_before(one, fence), orders_before(fence, two)):
                 yield fence.rows + before + behind + whose
 
     def _is_fenced(self, gap: Gap) -> bool:

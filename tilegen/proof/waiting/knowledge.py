@@ -13,7 +13,7 @@ from tilegen.poly.rows import Rows, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.reading.on_timelines import leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
-from tilegen.proof.waiting.moments import RANK, Moment, rows_of_same_thread, ways_ahead
+from tilegen.proof.waiting.moments import RANK, Moment, orders_before, rows_of_same_thread
 from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 
 
@@ -55,7 +55,7 @@ class Knowledge:
         for wait in waits:
             seen = Moment(wait, mark)
             for equal in self.numbers.is_at(seen, event):
-                for way in ways_ahead(seen, here):
+                for way in orders_before(seen, here):
                     yield seen, seen.rows + way + equal + rows_of_same_thread(seen, here)
 
     def awaited(
@@ -78,7 +78,7 @@ class Knowledge:
                 one = equal_rows(turn.point[:runs], event.point[:runs]) + rows_of_same_thread(taken, here)
                 for passed in (Moment(each, "''") for each in self.at_launch(self.passes, barrier)):
                     for equal in self.numbers.is_at(passed, turn):
-                        for way in ways_ahead(taken, here):
+                        for way in orders_before(taken, here):
                             yield passed, taken.rows + way + one + passed.rows + equal
 
     # -- threads

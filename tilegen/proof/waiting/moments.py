@@ -75,12 +75,12 @@ def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
     return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
 
 
-def ways_ahead(one: Moment, two: Moment) -> Iterator[Rows]:
+def orders_before(one: Moment, two: Moment) -> Iterator[Rows]:
     """Rows for the ways in which `one` stands before `two` in the program that every thread runs."""
-    return (rows for _, rows in carried_ways_ahead(one, two))
+    return (rows for _, rows in carried_orders_before(one, two))
 
 
-def carried_ways_ahead(one: Moment, two: Moment) -> Iterator[tuple[str | None, Rows]]:
+def carried_orders_before(one: Moment, two: Moment) -> Iterator[tuple[str | None, Rows]]:
     """The same, each with the loop that has gone on in between, or None; what is nearest comes first."""
     ways: list[tuple[str | None, Rows]] = []
     equal: Rows = ()

@@ -22,7 +22,7 @@ from tilegen.poly.rows import Rows
 from tilegen.proof.reading.on_timelines import Does, OnTimeline, does, is_event, leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.knowledge import Knowledge
-from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_same_thread, ways_ahead
+from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_same_thread
 from tilegen.proof.waiting.numbers import Event
 from tilegen.proof.waiting.waits import placed_at
 
@@ -72,18 +72,18 @@ class _Products(Knowledge):
     def _chain(self, before: Moment, here: Moment, steps: Sequence[Sequence[Placed]]) -> Iterator[Rows]:
         """Rows for an event of each step, one behind the other, by the thread of `here`."""
         if not steps:
-            yield from ways_ahead(before, here)
+            yield from orders_before(before, here)
         for event in self.at_launch(steps[0], here.placed) if steps else ():
             seen = Moment(event, f"{before.mark}'")
             rows = seen.rows + rows_of_same_thread(seen, here)
             for rest in self._chain(seen, here, steps[1:]):
-                yield from (rows + way + rest for way in ways_ahead(before, seen))
+                yield from (rows + way + rest for way in orders_before(before, seen))
 
     def check_ahead(self, product: Placed, other: Placed, name: str) -> None:
         """What is in registers is there for the product."""
         here, there = Moment(product), Moment(other, "'")
         holds, begins = self._of(product, "fence", name), self._of(product, "fence", "")
-        for way in ways_ahead(there, here):
+        for way in orders_before(there, here):
             sentence = f"nothing holds '{name}' before a product that uses it"
             self._ask(sentence, there, here, way, (holds, begins))
 
@@ -97,6 +97,6 @@ class _Products(Knowledge):
             at = [*self.numbers.is_at(here, Event(self.numbers.point(there, var(ring.loop))))]
         of_name = [[p for p in each if name in ("", p.leaf.stmt.name)] for each in (all_, earlier)]
         what = f"'{name}' is used" if name else "others are let overwrite what it reads"
-        for way in (rows + way for rows in at for way in ways_ahead(there, here)):
+        for way in (rows + way for rows in at for way in orders_before(there, here)):
             sentence = f"nothing waits for a product before {what}"
             self._ask(sentence, there, here, way, of_name[:1], ([*all_, *earlier], begins, of_name[1]))

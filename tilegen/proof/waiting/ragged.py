@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilegen.judge.places.ragged import is_neutral_update
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.verdict import Refused
-from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_same_place, ways_ahead
+from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_same_place
 
 
 def check_shared(program: Projection) -> None:
@@ -37,7 +37,7 @@ def _check_buffer(program: Projection, name: str, one: Placed, depth: int) -> No
                 for write in writer.leaf.uses
                 if write.buffer == name and write.writes
                 for same in (_same_iteration(there, here, depth),)
-                for way in ways_ahead(there, here)
+                for way in orders_before(there, here)
             )
             sentence = f"'{name}' may be read in an iteration of '{loop}' that has not written it"
             refuse_uncovered(program, sentence, here, here.rows, pieces)

@@ -18,7 +18,7 @@ from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused, Unproved
 from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
-from tilegen.proof.waiting.moments import Moment, refuse_uncovered, rows_of_one_life, rows_of_same_place, ways_ahead
+from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_one_life, rows_of_same_place
 
 # Behind all that stands in a child.
 LAST = 1 << 30
@@ -64,7 +64,7 @@ def _check_pair(
         # What is read there of an earlier life is nothing that is used.
         life = () if use.writes else rows_of_one_life(program, write.buffer, there, here)
         what = "is written again" if use.writes else "is read"
-        for way in ways_ahead(there, here):
+        for way in orders_before(there, here):
             wanted = here.rows + there.rows + life + way + rows_of_same_place(there, write, here, use)
             sentence = f"an asynchronous copy may not have ended where what it writes {what}"
             try:
@@ -88,5 +88,5 @@ def _ended(
             names = there.leaf.names[: there.leaf.names.index(made.since) + 1]
             pairs = [(there.names.get(n, n), seen.names.get(n, n)) for n in names]
             ended += tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
-        for way in ways_ahead(seen, here):
+        for way in orders_before(seen, here):
             yield seen.rows + way + ended
