@@ -26,7 +26,8 @@ from tilegen.frontend.syntax import Name, ScheduleDecl
 from tilegen.ir.comparison.form import find_names
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.parameter_facts import Fact
-from tilegen.ir.steps import Argument, Arithmetic, Define, Items, Parameter, Schedule, StepCall, Word
+from tilegen.ir.steps import Define, Parameter, Schedule, StepCall, Word
+from tilegen.ir.walk import walk
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
 
@@ -229,20 +230,10 @@ def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:
 
 
 def _words_of(steps: Iterable[StepCall]) -> set[str]:
-    """The words in the arguments of steps."""
-    return {word for call in steps for word in _words((*call.arguments, *(k.value for k in call.keywords)))}
-
-
-def _words(arguments: Sequence[Argument]) -> Iterator[str]:
-    """The words in arguments, in lists, sums and braces too."""
-    for argument in arguments:
-        match argument:
-            case Word(text):
-                yield from (text, *re.findall(r"\{(\w+)\}", text))
-            case Items(items):
-                yield from _words(items)
-            case Arithmetic(_, left, right):
-                yield from _words((left, right))
+    """The words in the arguments of steps, those in braces too."""
+    values = walk(tuple((call.arguments, call.keywords) for call in steps))
+    texts = [value.text for value in values if isinstance(value, Word)]
+    return {word for text in texts for word in (text, *re.findall(r"\{(\w+)\}", text))}
 
 
 # -- the steps

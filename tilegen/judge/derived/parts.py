@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilegen.ir.affine import var
@@ -24,7 +25,7 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     """
     whole = equation_of(origin, split.target)
     part, total = equation_of(kernel, split.parts), equation_of(kernel, split.target)
-    _check_rest(kernel, origin, whole, part, total)
+    check_rest(kernel, origin, whole, (part, total), "in parts")
     terms = {r.name: value for r, value in zip((*whole.loops, *whole.reduced), split.point, strict=True)}
     what = f"the parts '{part.target}' of '{whole.target}'"
     loops = _across_first(part, total)
@@ -59,18 +60,21 @@ def equation_of(kernel: Kernel, target: str) -> Equation:
     return found[0]
 
 
-def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, part: Equation, total: Equation) -> None:
-    """Refused where the kernels differ in anything but the one reduction."""
-    new = {part.target, part.best}
-    equations: tuple[Equation, ...] = ()
-    for equation in kernel.equations:
-        equations += () if equation is part else (whole,) if equation is total else (equation,)
-    tensors = tuple(t for t in kernel.tensors if t.name not in new)
+def check_rest(kernel: Kernel, origin: Kernel, whole: Equation, new: Sequence[Equation], made: str) -> None:
+    """Refused where the kernels differ in more than `new`: what stands for `whole`, last, and what it is made of.
+
+    Args:
+        made: what has been done to `whole`.
+    """
+    end = kernel.equations.index(new[-1]) + 1
+    start = end - len(new)
+    added = {name for e in new[:-1] for name in (e.target, e.best) if name}
+    equations = (*kernel.equations[:start], whole, *kernel.equations[end:])
+    tensors = tuple(t for t in kernel.tensors if t.name not in added)
     undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, derived=origin.derived)
-    inner = all(t.role == "intermediate" for t in kernel.tensors if t.name in new)
-    before = kernel.equations.index(part) + 1 == kernel.equations.index(total)
-    if undone != origin or not inner or not before:
-        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' in parts")
+    inner = all(t.role == "intermediate" for t in kernel.tensors if t.name in added)
+    if undone != origin or not inner or kernel.equations[start:end] != tuple(new):
+        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' {made}")
 
 
 def _check_combined(whole: Equation, part: Equation, total: Equation) -> None:

@@ -26,7 +26,7 @@ from tilegen.ir.reductions.initial import COMBINES
 from tilegen.ir.reductions.linear import LINEAR, previous, running_form
 from tilegen.ir.walk import loads, substitute
 from tilegen.judge.coverage import check_instances
-from tilegen.judge.derived.parts import equation_of
+from tilegen.judge.derived.parts import check_rest, equation_of
 from tilegen.judge.kernel.equation_points import points_of
 from tilegen.judge.order import check_order
 from tilegen.poly.instances import project
@@ -51,7 +51,9 @@ _Term = tuple[_Place, tuple[Affine, ...], tuple[Expr, Expr | None]]
 def check_regrouped(kernel: Kernel, origin: Kernel, made: Regrouped) -> None:
     """Refused where what `kernel` has in the place of a reduction of `origin` does not have its terms."""
     whole, new = equation_of(origin, made.target), equation_of(kernel, made.target)
-    _check_rest(kernel, origin, whole, new)
+    known = {e.target for e in origin.equations}
+    added = [e for e in kernel.equations if e.target not in known]
+    check_rest(kernel, origin, whole, (*added, new), "regrouped")
     if whole.carried:
         whole = _reduction(origin, whole)
         origin = replace(origin, equations=tuple(whole if e.target == whole.target else e for e in origin.equations))
@@ -94,19 +96,6 @@ def _nest(loops: tuple[Range, ...], node: Node) -> Node:
     for r in reversed(loops):
         node = Loop(r.name, r.extent, (node,))
     return node
-
-
-def _check_rest(kernel: Kernel, origin: Kernel, whole: Equation, new: Equation) -> None:
-    """Refused where the kernels differ in more than the one equation, and those added right before it."""
-    count = len(kernel.equations) - len(origin.equations)
-    end = kernel.equations.index(new)
-    equations = (*kernel.equations[: end - count], whole, *kernel.equations[end + 1 :])
-    more, tensors = kernel.tensors[len(origin.tensors) :], kernel.tensors[: len(origin.tensors)]
-    undone = replace(kernel, tensors=tensors, equations=equations, origin=origin.origin, derived=origin.derived)
-    added = [e.target for e in kernel.equations[end - count : end]]
-    inner = all(t.role == "intermediate" for t in more)
-    if undone != origin or not inner or sorted(added) != sorted(t.name for t in more):
-        raise Refused(f"kernel '{kernel.name}' has more than '{whole.target}' regrouped")
 
 
 @dataclass(frozen=True)
