@@ -111,9 +111,14 @@ class Draft:
                 continue
         return self.steps(*ways[-1])
 
+    @property
+    def parameters(self) -> dict[str, Number]:
+        """Those of the numbers that steps speak of: what the head has."""
+        return _used(self.lines, self.numbers)
+
     def text(self, name: str, comment: str = "") -> str:
         """The schedule as a text."""
-        used = _used(self.lines, self.numbers)
+        used = self.parameters
         above = "".join(f"# {line}\n" for line in wrap(comment, _WIDTH - 2, break_on_hyphens=False))
         begin = f"schedule {name} for {self.core.kernel.name}("
         heads = [f"{number.text(name)}," for name, number in used.items()]
