@@ -213,6 +213,7 @@ class Kernel:
         """This kernel with a first schedule, `suggested`, judged and proved for all sizes.
 
         `sizes`, and times predicted for `machine` ("h100"; else the GPU here, or an H200), decide between several ways.
+        Without `sizes` the file has what others want, too, and a family of them all, if there is such.
         """
         from tilegen.suggest import suggest_for
 
@@ -305,12 +306,23 @@ class Kernel:
             raise UsageError(f"kernel '{self.ir.name}' has no family: export one of its schedules")
         return export(chooser, Path(folder), archs, name=name, unproved=unproved)
 
-    def _compile_suggestion(self, device: str, unproved: bool) -> Program:
-        """What `suggest` writes as a program, with a warning where it changes the order of terms."""
-        (found,) = (file := self.suggest()).schedules
-        program = file.kernel(self.ir.name, **self.values).schedule(found.name).compile(device, unproved=unproved)
-        own = [e.target for e in self.ir.equations if e.reduce and e.target in program.tree.reassociated]
-        if own:
+    def _compile_suggestion(self, device: str, unproved: bool, several: bool = False) -> FamilyProgram | Program:
+        """What `suggest` writes as a program, with a warning where it changes the order of terms.
+
+        Args:
+            several: True takes the family, where sizes decide; else it is the schedule for all of them.
+        """
+        file = self.suggest()
+        kernel = file.kernel(self.ir.name, **self.values)
+        program: FamilyProgram | Program
+        if several and (chooser := kernel.family()):
+            program = FamilyProgram(self.ir, chooser, device, unproved, None)
+            trees = [candidate.tree for candidate in chooser.candidates]
+        else:
+            scheduled = kernel.schedule(file.schedules[0].name)
+            program, trees = scheduled.compile(device, unproved=unproved), [scheduled.tree]
+        moved = {target for tree in trees for target in tree.reassociated}
+        if own := [e.target for e in self.ir.equations if e.reduce and e.target in moved]:
             said = (
                 f"the terms of {', '.join(own)} come in another order: compile(unscheduled=True) keeps that of the text"
             )
@@ -354,8 +366,8 @@ class Kernel:
         """A program that runs, for the sizes of each call, the schedule that `family` chooses.
 
         Without a family it runs the schedule that was fastest on this device at these sizes, or at the nearest ones, by
-        their ratios; and without a file, as where no member serves (unless `deterministic`), what `suggest` writes: no
-        approximations, no other types; a warning names the sums and products whose terms come in another order.
+        their ratios; and without a file the family that `suggest` writes, or its one schedule (`deterministic`, or no
+        member serves): no approximations, no other types; a warning names the sums whose terms change their order.
 
             multiply = tilegen.load("gemm").kernel().compile("tune-gemm.jsonl")
             c = multiply(a, b)
@@ -383,9 +395,10 @@ class Kernel:
             return FamilyProgram(self.ir, chooser, device, unproved, suggest)
         if tuned and deterministic:
             raise UsageError("deterministic=True with times of tuning is for kernels with a family")
+        name = engine(device).name
         if tuned is None:
-            return self._compile_suggestion(device, unproved)
-        name, records = engine(device).name, self.records_of(tuned)
+            return self._compile_suggestion(device, unproved, several=not deterministic)
+        records = self.records_of(tuned)
         there = [r for r in records if r.device and r.device.name == name]
         if not there:
             others = ", ".join(sorted({r.device.name for r in records if r.device}))

@@ -30,6 +30,11 @@ def suggest(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> str:
     return text_of([Member(_proved(kernel, sizes, machine), sizes, machine)], NAME, partial(_comment, machine))
 
 
+def sizes_beside(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+    """`given` with sizes for the others, as large as a GPU has room for. Raises UsageError for one that is none."""
+    return power_sizes(kernel, known_sizes(kernel, given), GPU_LIMITS)
+
+
 def suggest_for(kernel: Kernel, given: Mapping[str, int], machine: str | None) -> str:
     """`suggest` with sizes chosen for those that are not given, on the machine of that name.
 
@@ -37,7 +42,7 @@ def suggest_for(kernel: Kernel, given: Mapping[str, int], machine: str | None) -
 
     Raises UsageError for a size that the kernel does not have, or where there is no such machine.
     """
-    sizes, there = power_sizes(kernel, known_sizes(kernel, given), GPU_LIMITS), find_machine(machine)
+    sizes, there = sizes_beside(kernel, given), find_machine(machine)
     if given:
         return suggest(kernel, sizes, there)
     return text_of(family_of(_proved(kernel, sizes, there), sizes, there), NAME, partial(_comment, there))

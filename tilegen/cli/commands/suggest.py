@@ -27,7 +27,7 @@ from tilegen.frontend.stock import schedules_by_form
 @FILE
 @KERNEL
 @SETTINGS
-@size_option("M=.. ...", "Sizes that decide between several ways.")
+@size_option("M=.. ...", "One schedule, for these sizes; without them also what others want.")
 @MACHINE
 @click.option(
     "--budget", metavar="60s", help="How long to try values of its parameters, timed on a GPU, else predicted."
@@ -44,7 +44,12 @@ def suggest_command(
     output: str | None,
     force: bool,
 ) -> int:
-    """Suggest a first schedule for a kernel: a text with comments, judged and proved, to read and to change."""
+    """Suggest a first schedule for a kernel: a text with comments, judged and proved, to read and to change.
+
+    Where sizes decide, and neither --size nor --budget is there, several, and the family that chooses among them.
+    """
+    from tilegen.suggest import sizes_beside
+
     request = Request(file, kernel, (), parse_settings(settings), parse_points(sizes, "--size")[0], None)
     built = request.built_kernel(Selection(request.load(), kernel), {})
     request.check_sizes(built.ir)
@@ -52,7 +57,7 @@ def suggest_command(
         print(f"note: somebody has written schedules for {built.ir.name}: {', '.join(known)}", file=sys.stderr)
     else:
         _note_stock(request, built)
-    suggested = built.suggest(machine, **request.sizes)
+    suggested = built.suggest(machine, **(sizes_beside(built.ir, request.sizes) if budget else request.sizes))
     text = _tuned(suggested, built, request.sizes, machine, parse_duration(budget)) if budget else suggested.text
     if output is None:
         printing.write_code(text, None, "tilegen")

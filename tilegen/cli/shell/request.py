@@ -76,8 +76,11 @@ def attempt(file: str, kernel: api.Kernel, schedule: str | None, given: Mapping[
 
 
 def suggested(file: str, kernel: api.Kernel, machine: str | None, sizes: Mapping[str, int]) -> Attempt:
-    """What `suggest` makes of the kernel, as a row of the file's."""
-    found = kernel.suggest(machine, **{name: size for name, size in sizes.items() if name in kernel.ir.sizes})
+    """The one schedule that `suggest` writes for these sizes of the kernel, as a row of the file's."""
+    from tilegen.suggest import sizes_beside
+
+    given = {name: size for name, size in sizes.items() if name in kernel.ir.sizes}
+    found = kernel.suggest(machine, **sizes_beside(kernel.ir, given))
     return attempt(file, found.kernel(kernel.ir.name, **kernel.values), found.schedules[0].name, {})
 
 

@@ -108,7 +108,7 @@ class FamilyProgram(SeveralPrograms):
     """The programs of a family's members, of which a chooser takes one; `otherwise` makes one for other sizes."""
 
     def __init__(
-        self, kernel: Kernel, chooser: Chooser, device: str, unproved: bool, otherwise: Callable[..., Program] | None
+        self, kernel: Kernel, chooser: Chooser, device: str, unproved: bool, otherwise: Callable[..., Any] | None
     ) -> None:
         super().__init__(kernel, device, unproved)
         self.chooser, self._otherwise = chooser, otherwise
