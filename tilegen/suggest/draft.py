@@ -52,18 +52,27 @@ class Draft:
     def loop(self, name: str) -> Loop | None:
         return find_loop(self.tree, name)
 
-    def fresh(self, wanted: str, instead_of: Sequence[str] = ()) -> str:
+    def names(self, *wanted: str) -> list[str]:
+        """`fresh` names for several loops or buffers that are made at once: no two are the same."""
+        found = list[str]()
+        for word in wanted:
+            found.append(self.fresh(word, beside=found))
+        return found
+
+    def fresh(self, wanted: str, instead_of: Sequence[str] = (), beside: Sequence[str] = ()) -> str:
         """`wanted` as the name of a loop or a buffer, or with a number behind it where that is taken.
 
         Args:
             instead_of: names that the next step takes away.
+            beside: names that it gives to others.
         """
-        taken = {*names_in(self.tree), *(b.name for b in self.tree.buffers), *self.core.kernel.sizes, *self.numbers}
-        taken |= {scalar.name for scalar in self.core.kernel.scalars}
-        taken |= {loop.name for stage in self.core.stages for loop in loops(stage.tree.body)}
-        taken -= set(instead_of)
+        taken = ({*self._taken(), *self.numbers} - set(instead_of)) | set(beside)
         word = wanted.replace(".", "_")
         return next(name for n in range(1, 1000) if (name := word if n == 1 else f"{word}{n}") not in taken)
+
+    def _taken(self) -> set[str]:
+        """What is called by a name, or was before a step, parameters left out."""
+        return {*names_in(self.tree), *(loop.name for stage in self.core.stages for loop in loops(stage.tree.body))}
 
     def say(self, comment: str) -> Draft:
         """With a comment above the next step."""
@@ -73,9 +82,9 @@ class Draft:
     def number(self, wanted: str, value: int, candidates: Iterable[int] = ()) -> tuple[Draft, str]:
         """With a parameter in the head, and its name; one that is there serves where it has this value."""
         new = Number(value, tuple(candidates))
-        tensors = {buffer.name for buffer in self.tree.buffers} | {*self.core.kernel.sizes}
         names = (wanted if n == 1 else f"{wanted}{n}" for n in range(1, 1000))
-        name = next(name for name in names if name not in tensors and self.numbers.get(name, new) == new)
+        taken = {word.rpartition(".")[2] for word in self._taken()}
+        name = next(name for name in names if name not in taken and self.numbers.get(name, new) == new)
         return replace(self, numbers={**self.numbers, name: new}), name
 
     def where(self, *facts: str) -> Draft:

@@ -1,5 +1,6 @@
 """A net for suggestions: for a random kernel one is written in time, accepted and proved, and computes the kernel."""
 
+import re
 import time
 
 from tests.support.generators.case import Case, arrays_for, finish
@@ -15,12 +16,14 @@ SECONDS = 30
 def suggestion_case(pick, number=0, *, engine=None) -> Case:
     """A suggestion for a random kernel, by random sizes, on `engine` too. Raises Failure where it is wrong."""
     drawn = random_kernel(pick).text
+    kernel = api.from_text(drawn, cache=False).kernel("random").ir
+    sizes = random_sizes(pick, kernel, [8, 16])
+    decide = {name: pick([1, 3, 32, 100, 256, 2048, 65536]) for name in kernel.sizes}
+    drawn = with_other_words(pick, kernel, drawn)
     file = api.from_text(drawn, cache=False)
     kernel = file.kernel("random").ir
-    sizes = random_sizes(pick, kernel, [8, 16])
     arrays = arrays_for(kernel, sizes, number)
     case = Case(drawn, None, sizes, arrays, reference(kernel, sizes, arrays)["out"])
-    decide = {name: pick([1, 3, 32, 100, 256, 2048, 65536]) for name in kernel.sizes}
     begun = time.process_time()
     text = suggest(kernel, decide, stock_machine("h100"))
     case.steps = text.splitlines()
@@ -33,3 +36,13 @@ def suggestion_case(pick, number=0, *, engine=None) -> Case:
     finish(case, engine)
     case.counts["cases"] += 1
     return case
+
+
+def with_other_words(pick, kernel, text) -> str:
+    """The kernel with other names of loops in half of the cases, which names of tiles have, too: `l`, `T`, `o`."""
+    words = {r.index for equation in kernel.equations for r in (*equation.loops, *equation.reduced)}
+    free = [word for word in "abcefhiklmnoprtuvwxyzRTW" if word in words or word not in re.findall(r"\w+", text)]
+    others = {}
+    for word in sorted(words) if pick([True, False]) else ():
+        others[word] = pick([each for each in free if each not in others.values()])
+    return re.sub(r"\w+", lambda found: others.get(found[0], found[0]), text)

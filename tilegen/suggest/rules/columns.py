@@ -38,7 +38,7 @@ def by_columns(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     fast = nests.axis_of(nests.fastest(nests.main[0]) or "")
     slow = [axis.names[0] for axis in storage_order(nests, nests.rows) if axis is not fast]
     target, j, i = equation.target, fast.word, terms.word
-    block, lane, outer, thread, own = (draft.fresh(name) for name in (f"b{j}", f"t{j}", f"{i}o", f"t{i}", f"w{i}"))
+    block, lane, outer, thread, own = draft.names(f"b{j}", f"t{j}", f"{i}o", f"t{i}", f"w{i}")
     draft, x = draft.number("TX", ALONG, (64, 128, 256))
     draft, y = draft.number("TY", DOWN, (4, 8))
     draft, each = draft.number("EACH", _each(nests), (2, 4, 8, 16))

@@ -171,10 +171,8 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, copied: tuple[Loa
     draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
     draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
     draft = _copied(nests, draft, form, copied, (tm, tn))
-    (bi, wi, ci, li, vi), (bj, wj, cj, lj, vj) = (
-        [draft.fresh(f"{letter}{word}") for letter in "bwclv"] for word in (i, j)
-    )
-    ti, tj, ko, ki, lane = (draft.fresh(name) for name in (f"t{i}", f"t{j}", f"{k}o", f"{k}i", "lane"))
+    both = [f"{letter}{word}" for word in (i, j) for letter in "tbwclv"]
+    ti, bi, wi, ci, li, vi, tj, bj, wj, cj, lj, vj, ko, ki, lane = draft.names(*both, f"{k}o", f"{k}i", "lane")
     draft, tk = draft.number("TK", 8, (8, 16))
     draft, down = draft.number("WI", tile.warps_down, (1, 2, 4))
     draft, along = draft.number("WJ", tile.warps_along, (1, 2, 4))
@@ -222,7 +220,7 @@ def _copied(nests: Nests, draft: Draft, form: Form, copied: tuple[Load, ...], si
             name, tiles = load.buffer, f", tiles=[32, {size}]" if whole else ""
             draft = draft.steps(f"cache_global({name}, layout=[{term}, {own}]{tiles})")
             taken = (f"p{own}", f"q{own}", f"p{term}", f"r{term}", f"q{term}")
-            rows, r, columns, over, c = (draft.fresh(word) for word in taken)
+            rows, r, columns, over, c = draft.names(*taken)
             loops = f"{name}.global.{own}, {name}.global.{term}"
             if _is_along(nests, load, form.term):
                 draft = draft.steps(

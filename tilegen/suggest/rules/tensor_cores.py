@@ -46,11 +46,10 @@ def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
     )
     draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
     *others, row, column = names
-    bi, ti, wi, ii, fi, i16 = (draft.fresh(name) for name in (f"b{i}", f"t{i}", f"w{i}", f"u{i}", f"f{i}", f"{i}16"))
-    bj, tj, wj, jj, fj, jn, nj, j8 = (
-        draft.fresh(name) for name in (f"b{j}", f"t{j}", f"w{j}", f"u{j}", f"f{j}", f"m{j}", f"n{j}", f"{j}8")
-    )
-    ko, ki, fk, kk = (draft.fresh(name) for name in (f"{k}o", f"{k}i", f"f{k}", f"{k}{k}"))
+    of_i = (f"b{i}", f"t{i}", f"w{i}", f"u{i}", f"f{i}", f"{i}16")
+    of_j = (f"b{j}", f"t{j}", f"w{j}", f"u{j}", f"f{j}", f"m{j}", f"n{j}", f"{j}8")
+    names = draft.names(*of_i, *of_j, f"{k}o", f"{k}i", f"f{k}", f"{k}{k}")
+    bi, ti, wi, ii, fi, i16, bj, tj, wj, jj, fj, jn, nj, j8, ko, ki, fk, kk = names
     draft = draft.say(
         f"A block has {tm} x {tn} results, a warp 64 x 64 of them, and an instruction 16 x 8, from 16 terms."
     )

@@ -46,8 +46,8 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     )
     draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
     *others, row, column = names
-    bi, ti, wi, i64 = (draft.fresh(name) for name in (f"b{i}", f"t{i}", f"w{i}", f"{i}64"))
-    bj, tj, ko, ki, fk, kk = (draft.fresh(name) for name in (f"b{j}", f"t{j}", f"{k}o", f"{k}i", f"f{k}", f"{k}{k}"))
+    of_k = (f"{k}o", f"{k}i", f"f{k}", f"{k}{k}")
+    bi, ti, wi, i64, bj, tj, ko, ki, fk, kk = draft.names(f"b{i}", f"t{i}", f"w{i}", f"{i}64", f"b{j}", f"t{j}", *of_k)
     draft = draft.say(
         f"A block has {tm} x {tn} results, and a warpgroup 64 rows of them: one instruction adds 16 terms to them all."
     )
@@ -93,7 +93,7 @@ def _keep_results(nests: Nests, draft: Draft, loops: tuple[str, str, str, str], 
     outside = [equation.target for equation in nests.equations if equation.target not in nests.inside]
     if kind not in ("f16", "bf16") or outside != [result]:
         return keep_fragments(nests, draft, at), []
-    panel, part, group, s64, s16 = (draft.fresh(f"{letter}{column}") for letter in ("h", "u", "f", "s64", "s16"))
+    panel, part, group, s64, s16 = draft.names(*(f"{letter}{column}" for letter in ("h", "u", "f", "s64", "s16")))
     name = f"{result}.reg"
     draft = draft.say("The sums stay in the registers of a warpgroup; they leave 64 columns at a time, in whole rows.")
     draft = draft.steps(f"cache_register({nests.equations[0].target}, at={at})")

@@ -234,9 +234,8 @@ def _phases_apart(draft: Draft, form: Form, loops: dict[str, str]) -> tuple[Draf
     strides = ", ".join(f"{found.stride} along {word}" for word, found in form.phases.items())
     draft = draft.say(f"Results a stride apart ({strides}) have the same terms: they are computed together.")
     for word, found in form.phases.items():
-        results, phase = draft.fresh(f"{word}o"), draft.fresh(f"p{word}")
         tap = found.tap.word if found.tap else ""
-        terms, rest = draft.fresh(f"{tap}o"), draft.fresh(f"{tap}rest")
+        results, phase, terms, rest = draft.names(f"{word}o", f"p{word}", f"{tap}o", f"{tap}rest")
         if found.split == found.stride:
             steps = [f"phases({loops[word]}, {loops[tap]}, {found.stride}) -> {results}, {phase}, {terms}"]
         else:
