@@ -16,7 +16,6 @@ shown, as is what the judge leaves open. All else is a fault of tilegen's, and s
 from __future__ import annotations
 
 import argparse
-import signal
 import traceback
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from pathlib import Path
 
 from tests.support.mutants.small import tiles
 from tests.support.stock import cases, label, modules, schedule_stock
+from tests.support.workers import TookTooLong, within
 from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep, LimitError, Source, TilegenError
 from tilegen.frontend import build, parse
@@ -40,7 +40,7 @@ APART, RAW, LONG, MUTE = "the proof refuses", "an exception", "too long", "no pl
 FINE = (REFUSED, JUDGED, LIMIT, PROVED)
 FAULTS = (APART, RAW, LONG, MUTE)
 KINDS = ("out", "twice", "swapped")
-SECONDS = 120  # for one mutant
+SECONDS = 120  # of CPU time, for one mutant
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,11 @@ def outcome(position, mutant, small=False):
     """(what came of the mutant, what is to be said of it)."""
     right = base(position, small)
     try:
-        changed = replace(right, stages=right.stages[: mutant.before + 1]).then(mutant.calls)
-        versions = [lower(changed.tree, vector=vector) for vector in (True, False)]
-        proofs = [prove(changed.tree.kernel, launches, changed.tree.reassociated) for launches in versions]
-        for launches in versions:
-            emit(launches)
-        for vector in (True, False):
-            emit(lower(changed.tree, vector=vector, instructions=False), "opencl")
+        with within(SECONDS):
+            proofs = _proofs(right, mutant)
     except TilegenError as error:
         return _classify(error)
-    except _TooLong:
+    except TookTooLong:
         return LONG, f"{SECONDS} s"
     except Exception:
         return RAW, traceback.format_exc(limit=-4)
@@ -121,6 +116,18 @@ def outcome(position, mutant, small=False):
         return APART, f"{wrong.name}: {wrong.violation.sentence}: {wrong.violation.witness}"
     left = [p.verdict for p in proofs if p.verdict != "proved"]
     return (UNPROVED, left[0]) if left else (PROVED, "")
+
+
+def _proofs(right, mutant):
+    """Those of both versions, of which texts are printed in both languages."""
+    changed = replace(right, stages=right.stages[: mutant.before + 1]).then(mutant.calls)
+    versions = [lower(changed.tree, vector=vector) for vector in (True, False)]
+    proofs = [prove(changed.tree.kernel, launches, changed.tree.reassociated) for launches in versions]
+    for launches in versions:
+        emit(launches)
+    for vector in (True, False):
+        emit(lower(changed.tree, vector=vector, instructions=False), "opencl")
+    return proofs
 
 
 def _classify(error):
@@ -137,26 +144,12 @@ def _classify(error):
     return (JUDGED, said) if error.witness or error.notes else (MUTE, said)
 
 
-class _TooLong(BaseException):
-    pass
-
-
-def _stop(*_):
-    raise _TooLong
-
-
 def of_schedule(job):
     """[(name, kind, outcome, what is said)] of at most `most` mutants of one schedule, spread over its steps."""
     position, most, small, only = job
     made = [m for m in mutants(position, small) if only in m.name]
     step = max(1, -(-len(made) // most)) if most else 1
-    signal.signal(signal.SIGALRM, _stop)
-    found = []
-    for mutant in made[::step]:
-        signal.alarm(SECONDS)
-        found.append((mutant.name, mutant.kind, *outcome(position, mutant, small)))
-        signal.alarm(0)
-    return found
+    return [(mutant.name, mutant.kind, *outcome(position, mutant, small)) for mutant in made[::step]]
 
 
 def table(results):
