@@ -31,7 +31,7 @@ COVER = {
     "nonzero",
     "nonzero_in_rows",
 }
-SLOW = {"attention", "products", "transposed_convolutions"}
+SLOW = {"attention", "convolutions", "products", "transposed_convolutions"}
 COVERED = [pytest.param(*each, marks=[] if each[1] in COVER else [pytest.mark.long]) for each in KERNELS]
 
 
