@@ -58,7 +58,7 @@ def test_wrong_steps_say_what_is_right() -> None:
         plain.tile("i", 4, into=3)
     with pytest.raises(StepError):
         plain.tile("q", 4, into=("a", "b"))
-    with pytest.raises(SourceError, match="2 names behind"):
+    with pytest.raises(SourceError, match="2 names after"):
         plain.tile("i", 4)
     sums = tilegen.load("kernel s(A: f32[N]) -> S: f32[1]:\n    S[i] = sum[j](A[j])\n").kernel().schedule()
     with pytest.raises(IllegalStep):
