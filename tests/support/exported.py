@@ -26,14 +26,20 @@ from tilegen.lowering import fits
 OPTIONS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1")
 
 
+@cache
+def _versions(file: str, schedule: str, kernel: str | None, fixed: frozenset[tuple[str, int]]):
+    """The schedule, the texts and the table of versions of several tests."""
+    loaded = tilegen.load(file)
+    core = loaded.kernel(kernel or loaded.find_schedule(schedule).kernel, **dict(fixed)).schedule(schedule).core
+    texts = TextVersions(core.tree, "cuda", Record())
+    return core, texts, versions(core.tree, texts)
+
+
 class Made:
     """The table of a schedule's versions, and its exported texts."""
 
     def __init__(self, file: str, schedule: str, kernel: str | None = None, **fixed: int) -> None:
-        loaded = tilegen.load(file)
-        self.core = loaded.kernel(kernel or loaded.find_schedule(schedule).kernel, **fixed).schedule(schedule).core
-        self.texts = TextVersions(self.core.tree, "cuda", Record())
-        self.table: tuple[Version, ...] = versions(self.core.tree, self.texts)
+        self.core, self.texts, self.table = _versions(file, schedule, kernel, frozenset(fixed.items()))
         self.interface: Interface = interface(self.core.tree)
 
     @property
