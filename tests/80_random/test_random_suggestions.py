@@ -4,10 +4,18 @@ import random
 
 import pytest
 
-from tests.support.generators.suggestions import suggestion_case
+from tests.support.generators.suggestions import suggested_family, suggestion_case
+from tilegen.backends.devices.devices import engine
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 120, 6))])
 def test_suggestions_compute_random_kernels(first):
     for number in range(first, first + 6):
         suggestion_case(random.Random(f"suggestions/{number}").choice, number)
+
+
+@pytest.mark.pocl
+@pytest.mark.parametrize("numbers", [range(11, 15), pytest.param(range(15, 40), marks=pytest.mark.long)])
+def test_families_compute_random_kernels(numbers):
+    found = [suggested_family(random.Random(f"families/{number}").choice, engine("cpu")) for number in numbers]
+    assert any(found)

@@ -6,7 +6,9 @@ import time
 from tests.support.generators.case import Case, arrays_for, finish
 from tests.support.generators.programs import random_kernel, random_sizes
 from tilegen import api
+from tilegen.backends.devices.devices import program
 from tilegen.interpreter import reference
+from tilegen.lab.checks.check import cases, check
 from tilegen.lab.predict.machine import stock_machine
 from tilegen.suggest import NAME, suggest
 
@@ -36,6 +38,18 @@ def suggestion_case(pick, number=0, *, engine=None) -> Case:
     finish(case, engine)
     case.counts["cases"] += 1
     return case
+
+
+def suggested_family(pick, engine):
+    """The family that is suggested for a random kernel, if there is one; members are proved, and right on `engine`."""
+    kernel = api.from_text(random_kernel(pick).text, cache=False).kernel("random")
+    sizes = random_sizes(pick, kernel.ir, [8, 16])
+    chooser = kernel.suggest("h100").kernel("random").family("h100")
+    for candidate in chooser.candidates if chooser else ():
+        scheduled = candidate.scheduled()
+        assert scheduled.prove().verdict == "proved", candidate.name
+        check(program(scheduled.tree, engine), cases(kernel.ir, [sizes]))
+    return chooser
 
 
 def with_other_words(pick, kernel, text) -> str:
