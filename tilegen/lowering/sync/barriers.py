@@ -31,7 +31,7 @@ class _Plan:
         """True if a body at `path` or further in has a barrier."""
         return any(where[: len(path)] == path for where, _ in self.gaps)
 
-    def says(self, key: Gap, conflict: Conflict) -> bool:
+    def is_same_without(self, key: Gap, conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.gaps[key]
         if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
@@ -105,7 +105,7 @@ def _plan_body(
 def _guard(body: tuple[Node, ...], path: Path, conflict: Conflict, new: Gap, gaps: Sequence[int], plan: _Plan) -> None:
     """A barrier for the conflict: one on the way, or a new one. Most need not be asked whether they exist."""
     there = plan.find_chosen(path, gaps) or _on_the_way(body, path, conflict, gaps, plan)
-    if (there is None or not plan.says(there, conflict)) and conflict.exists:
+    if (there is None or not plan.is_same_without(there, conflict)) and conflict.exists:
         plan.add(there or new, conflict)
 
 

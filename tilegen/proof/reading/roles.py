@@ -22,7 +22,7 @@ behind the runs of others is behind all of them in the one program, and each thr
 A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
 makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
 not. That orders nothing wrongly: it touches slots, for which there are waits, and tensors that no thread of the launch
-writes (`check_boxes`). Beside the roles, where all threads come by, nothing uses memory.
+writes (`check_boxes`). Beside the roles, in what all threads run, nothing uses memory.
 """
 
 from __future__ import annotations
