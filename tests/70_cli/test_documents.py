@@ -86,7 +86,7 @@ def test_a_text_parses_and_its_kernels_build(block: Block) -> None:
     for name in file.kernels:
         file.kernel(name)
     if not block.file:  # a file may be shown for its mistake
-        for schedule in file.schedules:
+        for schedule in (each for each in file.schedules if each.span.source == file.source):
             assert file.kernel(schedule.kernel).schedule(schedule.name).stages
 
 
