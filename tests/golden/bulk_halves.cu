@@ -133,29 +133,14 @@ hgemm_f32(float* __restrict__ C,
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 49152);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 98304);
 
+    const int i0 = wi * WM + lane / 4;
     const int j0 = wj * WN + (lane % 4) * 2;
 
     start_barriers(filled, 3, 1);
     __syncthreads();  // the barriers have been started
 
     // cache_register(C, at=bj, vector=2) -> Cf
-    float Cf[4][4][2][4];
-    #pragma unroll
-    for (int fi = 0; fi < 4; ++fi) {
-        // tile(jj, 16) -> fj, jn
-        #pragma unroll
-        for (int fj = 0; fj < 4; ++fj) {
-            // tile(jn, 8) -> nj, j8
-            // tensorize(k16, nj, j8, by=ldmatrix_b_trans_bf16)
-            #pragma unroll
-            for (int nj = 0; nj < 2; ++nj)
-                #pragma unroll
-                for (int i16_high = 0; i16_high < 2; ++i16_high)
-                    #pragma unroll
-                    for (int j8_low = 0; j8_low < 2; ++j8_low)
-                        Cf[fi][fj][nj][i16_high * 2 + j8_low] = 0.0f;
-        }
-    }
+    float Cf[4][4][2][4] = {};
 
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
@@ -195,10 +180,14 @@ hgemm_f32(float* __restrict__ C,
     __align__(4) __nv_bfloat16 Bf[2][4][2][4];
 
     const auto load_Bf = [&](int slot, int fk) {
+        // tile(jj, 16) -> fj, jn
         #pragma unroll
-        for (int fj = 0; fj < 4; ++fj)
+        for (int fj = 0; fj < 4; ++fj) {
+            // tile(jn, 8) -> nj, j8
+            // tensorize(k16, nj, j8, by=ldmatrix_b_trans_bf16)
             ldmatrix_b_trans_bf16(Bf[fk % 2][fj][0],
                                   &Bs[slot][wj][fk * 16 + lane % 16][(fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3)]);
+        }
     };
 
     load_Bf(0, 0);
@@ -260,8 +249,7 @@ hgemm_f32(float* __restrict__ C,
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
                         store_vector<float2>(
-                            &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + fj * 16 + nj * 8
-                               + j0],
+                            &C[(bi * TM + fi * 16 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
                             &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
@@ -273,10 +261,9 @@ hgemm_f32(float* __restrict__ C,
                     if (bj * TN + fj * 16 + nj * 8 + j0 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M)
+                            if (bi * TM + fi * 16 + i16_high * 8 + i0 < M)
                                 store_vector<float2>(
-                                    &C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + bj * TN + fj * 16
-                                       + nj * 8 + j0],
+                                    &C[(bi * TM + fi * 16 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
                                     &Cf[fi][fj][nj][i16_high * 2]);
     }
 }
