@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.stock import cases, schedule_stock
+from tests.support.cover import each_stock_schedule
+from tests.support.stock import lower_stock
 from tests.support.written import tree_from
 from tilegen import load
 from tilegen.backends.compiler import nvrtc
@@ -152,16 +153,19 @@ def test_every_word_that_texts_call_is_known():
         "asm",
         "defined",
     }
-    for case in cases()[::3]:
-        for language in ("cuda", "opencl"):
-            text = emit(lower(schedule_stock(*case).tree), language)
-            kernels = text[re.search("__launch_bounds__|__kernel", text).start() :]
-            own = set(re.findall(r"(?:const auto|static inline void) (\w+)(?: = \[|\()", text))
-            own |= set(re.findall(r"__forceinline__ void (\w+)\(", text))  # instructions
-            assert {word for word in called_functions(kernels) - own if not means(word)} <= {
-                "reqd_work_group_size",
-                "aligned",
-            }
+
+
+@each_stock_schedule
+def test_every_word_that_a_kernel_calls_is_known(name, schedule):
+    for language in ("cuda", "opencl"):
+        text = emit(lower_stock(name, schedule), language)
+        kernels = text[re.search("__launch_bounds__|__kernel", text).start() :]
+        own = set(re.findall(r"(?:const auto|static inline void) (\w+)(?: = \[|\()", text))
+        own |= set(re.findall(r"__forceinline__ void (\w+)\(", text))  # instructions
+        assert {word for word in called_functions(kernels) - own if not means(word)} <= {
+            "reqd_work_group_size",
+            "aligned",
+        }
 
 
 def test_a_long_name_is_refused():
