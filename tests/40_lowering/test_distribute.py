@@ -18,6 +18,7 @@ from tilegen.ir.walk import loops
 from tilegen.lowering import distributed_tree, lower
 
 SMALL = {"gemm": {"M": 33, "K": 19, "N": 41}, "transpose": {"M": 35, "N": 37}}
+SMALL["grouped"] = {"M": 3, "K": 5, "G": 2, "N": 9}
 
 
 def small(name, kernel):
