@@ -24,7 +24,7 @@ def other_layouts(tree):
     for n, b in enumerate(tree.buffers):
         mine = b.fragment
         others = [f for f in known if mine and (f.shape, f.operand.dtype) == (mine.shape, mine.operand.dtype)]
-        different = [f for f in others if [*map(f.slot, f.points())] != [*map(mine.slot, mine.points())]]
+        different = [f for f in others if [*map(f.place, f.points())] != [*map(mine.place, mine.points())]]
         for changes in [{"fragment": f} for f in different] + [{"fragment_dims": b.fragment_dims[::-1]}] * bool(mine):
             yield replace(tree, buffers=(*tree.buffers[:n], replace(b, **changes), *tree.buffers[n + 1 :]))
 

@@ -77,7 +77,7 @@ def _tiled(nests: Nests, draft: Draft, form: Form, pairs: Mapping[str, str], til
         f"warp_tile({tj}, {along}, 8) -> {wj}, {cj}, {lj}, {vj}",
         f"order({', '.join([bi, group, bj, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
     )
-    draft = draft.say(f"A diagonal of tiles and {g} has one pair that meet at most: blocks have equal shares of them.")
+    draft = draft.say(f"A diagonal of tiles and {g} has at most one pair that meets: blocks have equal shares of them.")
     draft = draft.steps(
         f"skew({bi}, {group}) -> {n}",
         f"order({n}, {bj}, {group}, {ko})",
