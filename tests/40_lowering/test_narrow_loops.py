@@ -71,3 +71,15 @@ def test_a_loop_of_several_nests_runs_equally_often_in_all():
     module = parse(Source("k.tg", f"{text}schedule s for k():\n    reassociate(y)\n    order(..., j)\n"))
     tree = apply(build(module.kernels["k"]), module.schedules[0]).tree
     assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+
+
+def test_a_loop_whose_threads_wait_for_bulk_copies_starts_one_in_each_iteration():
+    """Narrowed, it could run beyond its extent, with a test in front of the copy and none in front of the wait."""
+    kernel = "kernel k(X: i32[N, 8]) -> Y: i32[N, N]:\n    Y[i, j] = sum[c](X[j, c]) for j <= i\n\n"
+    steps = ["tile(i, 8) -> bi, ti", "order(bi, j, ti, c)", "bind(bi, block.x)", "bind(ti, thread.x)"]
+    steps += ["cache_shared(X, at=j)", "bulk(X.shared)"]
+    module = parse(Source("k.tg", f"{kernel}schedule s for k():\n" + "".join(f"    {step}\n" for step in steps)))
+    tree = apply(build(module.kernels["k"]), module.schedules[0], defines=standard_steps()).tree
+    launches = lower(tree)
+    assert prove(tree.kernel, launches).verdict == "proved"
+    assert faults(launches, tree, {"N": 9}) is None
