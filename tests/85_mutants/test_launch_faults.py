@@ -53,6 +53,14 @@ def test_products_of_a_batch_run_with_their_rows_by_way_of_shared_memory():
     assert faults(lower(tree), tree, {"Z": 2, "M": 10, "N": 8, "K": 8}) is None
 
 
+def printed(launch):
+    """The text; None where the printer has no words for it, such as a wait for a phase that its ring is not in."""
+    try:
+        return emit((launch,))
+    except AssertionError:
+        return None
+
+
 @pytest.mark.long
 @each_kind
 def test_a_fault_is_seen_where_it_runs(family, kind):
@@ -65,7 +73,7 @@ def test_a_fault_is_seen_where_it_runs(family, kind):
         for faulty in kind(launch):
             if faults((faulty,), tree, sizes_of(tree, sizes)):
                 seen += 1
-            elif emit((faulty,)) != emit((launch,)):
+            elif printed(faulty) not in (None, emit((launch,))):
                 unseen += 1
     assert 2 * seen >= unseen
     assert not unseen or kind.__name__ in family.mild

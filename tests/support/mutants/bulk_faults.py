@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.support.mutants.kinds import is_copy, is_start_of_copies, is_wait
 from tests.support.mutants.places import each, edited, nodes, of
 from tilegen.ir.affine import const
-from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import Barrier, StartBarriers
+from tilegen.lowering.launch.program import For, If, with_lists
+from tilegen.lowering.launch.timelines import BLOCK, Barrier, Fence, StartBarriers
 
 
 def moved(barrier, by, launch):
@@ -22,8 +22,13 @@ def wait_dropped(launch):
 
 
 def loads_unfenced(launch):
-    """Nothing holds the next copies until those who have loaded have what they asked for."""
-    return each(launch, Barrier, lambda n: [(replace(n, fence=False),)] if n.fence else [])
+    """Nothing holds the next copies until those who have loaded have what they asked for, their own thread neither."""
+    unheld = replace(launch, body=_without_fences(launch.body))
+    return each(unheld, Barrier, lambda n: [(replace(n, fence=False),)] if n.fence else [])
+
+
+def _without_fences(body):
+    return tuple(with_lists(n, _without_fences) for n in body if not (isinstance(n, Fence) and n.line == BLOCK))
 
 
 def wait_phase(launch):
