@@ -72,6 +72,7 @@ def _pocl():
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="begin with this one: those before it have run")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--case", type=int, help="this one alone, on PoCL too")
     parser.add_argument("--jobs", type=int, default=1)
@@ -86,7 +87,7 @@ def main() -> int:
     if chosen.case is not None:
         jobs = [(chosen.seed, [chosen.case], float(share > 0), chosen.family)]
     else:
-        starts = range(0, chosen.cases, 50)
+        starts = range(chosen.first, chosen.cases, 50)
         jobs = [(chosen.seed, range(a, min(a + 50, chosen.cases)), share, chosen.family) for a in starts]
     total, words, failed, begun = Counter(), Counter(), 0, time.time()
     runs = run_jobs(chunk_of, jobs, chosen.jobs, seconds=JOB_SECONDS, split=one_by_one)
