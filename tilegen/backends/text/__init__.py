@@ -64,7 +64,7 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     names = names_of(launch)
     launch = replace(launch, body=in_slots(launch.body, places)) if (places := places_in_rings(launch)) else launch
     named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
-    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, named)
+    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parameters=named)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
+from tilegen.backends.text.values.dialect import CUDA, OPENCL
 from tilegen.backends.text.values.gather import offset_of, tests_of
+from tilegen.backends.text.values.indices import ATOM, IndexWriter
 from tilegen.backends.text.values.numbers import BITS, brought_back, decimal, divides, of_one_type, saturating_helper
-from tilegen.backends.text.values.parameter_names import ParameterNames
 from tilegen.backends.text.values.wrapping import may_wrap, wrapping_op
-from tilegen.ir.affine import Affine, Atom, Div, Mod, const
-from tilegen.ir.facts.ranges import never_negative
+from tilegen.ir.affine import Affine, Mod, const
 from tilegen.ir.facts.row_digits import row_number
 from tilegen.ir.nodes import (
     BYTE_FLOATS,
@@ -21,7 +20,6 @@ from tilegen.ir.nodes import (
     Access,
     Buffer,
     Cast,
-    Condition,
     Const,
     Expr,
     Gather,
@@ -40,7 +38,7 @@ _BINARY = {
     ">": (">", 4), ">=": (">=", 4), "+": ("+", 5), "-": ("-", 5), "*": ("*", 6), "/": ("/", 6),
 }  # fmt: skip
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_UNARY, _ATOM = 7, 8
+_UNARY = 7
 _AT_ONCE = {"or": ("|", 1), "and": ("&", 2)}
 _QUICK = ("select", "min", "max", "abs", "neg", "not", "and", "or", "+", "-", "*", *_COMPARISONS)
 # operations that C calls differently for floating point; CUDA adds an f for f32
@@ -48,105 +46,12 @@ _FLOAT_WORDS = {"abs": "fabs", "min": "fmin", "max": "fmax", "round": "rint", "p
 
 
 @dataclass(frozen=True)
-class Writer:
+class Writer(IndexWriter):
     """Writes the expressions of one launch."""
 
-    dialect: Dialect
-    names: Mapping[str, str]
     buffers: Mapping[str, Buffer]
     wide: bool
     approximate: Collection[str] = ()
-    parameters: ParameterNames = field(default_factory=ParameterNames)
-    # What has been written: the same few sums and tests stand in many lines.
-    _texts: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    # -- indices
-
-    def index(self, value: Affine, parent: int = 0) -> str:
-        """`value` with parentheses where `parent`, the precedence around it, asks for them."""
-        text = self._texts.get((value, parent))
-        if text is None:
-            text = self._texts[value, parent] = self._index(value, parent)
-        return text
-
-    def _index(self, value: Affine, parent: int) -> str:
-        terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0) if len(value.terms) > 1 else value.terms
-        if not terms:
-            return self._integer(value.const)
-        text = ""
-        if terms[0][1] < 0 and value.const > 0:
-            text, value = self._integer(value.const), Affine(value.terms)
-        for atom, factor in terms:
-            part = self._atom(atom, abs(factor))
-            text = f"{text} {'-' if factor < 0 else '+'} {part}" if text else ("-" if factor < 0 else "") + part
-        if value.const:
-            text += f" {'-' if value.const < 0 else '+'} {self._integer(abs(value.const))}"
-        count = len(terms) + bool(value.const)
-        level = 5 if count > 1 or terms[0][1] < 0 else self._level(*terms[0])
-        return f"({text})" if level < parent else text
-
-    def _integer(self, value: int) -> str:
-        return f"{value}{self.dialect.long}" if abs(value) >= 2**31 else str(value)
-
-    def _level(self, atom: Atom, factor: int) -> int:
-        helper = not isinstance(atom, str) and not never_negative(atom.arg)
-        return 6 if factor != 1 else (_ATOM if isinstance(atom, str) or helper else 6)
-
-    def _atom(self, atom: Atom, factor: int) -> str:
-        match atom:
-            case str():
-                text = self.names[atom]
-            case Div(arg, by) if never_negative(arg):
-                tile = self.parameters.tilings.get(atom, "")
-                rounded = f"({self.index(arg - (by - 1), 5)} + {tile} - 1)" if tile and arg.const == by - 1 else ""
-                text = f"{rounded or self.index(arg, 6)} / {tile or by}"
-            case Mod(arg, by) if never_negative(arg):
-                text = f"{self.index(arg, 7)} % {self.parameters.stage_of(atom)}"
-            case Div(arg, by):
-                text = f"floor_div({self.index(arg)}, {by})"
-            case Mod(arg, by):
-                text = f"floor_mod({self.index(arg)}, {by})"
-            case _:
-                raise TypeError(atom)
-        if factor == 1:
-            return text
-        times = self.parameters.strides.get((atom, factor), factor)
-        return f"({text}) * {times}" if self._level(atom, 1) == 6 else f"{text} * {times}"
-
-    def condition(self, condition: Condition) -> str:
-        """The terms of each sign on their own side: `i * 4 + 3 < N`."""
-        # An index at the lowest level is an equal tuple.
-        text = self._texts.get(("test", condition))
-        if text is None:
-            text = self._texts["test", condition] = self._condition(condition)
-        return text
-
-    def _condition(self, condition: Condition) -> str:
-        low, high = condition.value.sides()
-        constant = condition.value.const
-        if condition.equal:
-            if low.is_const:
-                return f"{self.index(high)} == {self.index(const(-constant))}"
-            return f"{self.index(low)} == {self.index(high + constant)}"
-        if low.is_const:
-            return f"{self.index(high)} >= {self.index(const(-constant))}"
-        if high.is_const:
-            return f"{self.index(low)} < {self.index(high + (constant + 1))}"
-        if constant < -1 and (rest := self.parameters.rest_of_tile(low, -constant - 1)):
-            return f"{self.index(low)} + {rest} < {self.index(high)}"
-        if constant >= 0:
-            more = constant + 1 if constant else 0
-            return f"{self.index(low)} {'<' if more else '<='} {self.index(high + more)}"
-        return f"{self.index(low + (-constant - 1))} < {self.index(high)}"
-
-    def test(self, conditions: tuple[Condition, ...]) -> str:
-        # PoCL 3 miscompiles loops in a branch on `a && b`, which is two branches; `a & b` is one.
-        both = " & " if self.dialect is OPENCL else " && "
-        return both.join(self.condition(c) for c in conditions)
-
-    def extent(self, loop: str, value: Affine) -> str:
-        """The extent of a loop, as what its variable is compared with."""
-        return self.parameters.extent(loop, value) or self.index(value, 5)
 
     # -- memory
 
@@ -192,18 +97,18 @@ class Writer:
             moved = str(swizzle.column(row.const, 0))
         else:
             moved = (
-                f"({self.index(row, _ATOM)} >> {swizzle.rows.bit_length() - 1})"
+                f"({self.index(row, ATOM)} >> {swizzle.rows.bit_length() - 1})"
                 if swizzle.rows > 1
-                else self.index(row, _ATOM)
+                else self.index(row, ATOM)
             )
             moved = f"({moved} & {swizzle.count - 1})"
             moved = f"({moved} << {swizzle.unit.bit_length() - 1})" if swizzle.unit > 1 else moved
-        text = moved if low == const(0) else f"{self.index(low, _ATOM)} ^ {moved}"
+        text = moved if low == const(0) else f"{self.index(low, ATOM)} ^ {moved}"
         return text if high == const(0) else f"{self.index(high)} + ({text})"
 
     def offset(self, memory: Buffer, places: list[Affine]) -> str:
         """The distance from the first element, nested as Horner has it: (n * C + c) * H + y."""
-        text, level, zero = "0", _ATOM, True
+        text, level, zero = "0", ATOM, True
         for place, extent in zip(places, stored_extents(memory), strict=True):
             if not zero and extent != const(1):
                 inner = f"({text})" if level < 6 else text
@@ -286,7 +191,7 @@ class Writer:
             names = {name: f"({self.dialect.types[dtype]}){text}" for name, text in self.names.items()}
             return replace(self, names=names, wide=True).index(index, parent)
         if dtype == "i32" and self.wide and not index.is_const:
-            return f"({self.dialect.types[dtype]}){self.index(index, _ATOM)}"
+            return f"({self.dialect.types[dtype]}){self.index(index, ATOM)}"
         return self.index(index, parent)
 
     def load_value(self, access: Access) -> str:
@@ -335,10 +240,10 @@ class Writer:
                 return name  # of a part that has been computed already
             case Op("neg", (arg,)):
                 # No `--`: a negated negation keeps its parentheses.
-                return self._parenthesise(f"-{self.value(arg, _ATOM)}", _UNARY, parent)
+                return self._parenthesise(f"-{self.value(arg, ATOM)}", _UNARY, parent)
             case Op("not" | "~" as name, (arg,)):
                 sign = "!" if name == "not" else "~"
-                return self._parenthesise(f"{sign}{self.value(arg, _ATOM)}", _UNARY, parent)
+                return self._parenthesise(f"{sign}{self.value(arg, ATOM)}", _UNARY, parent)
             case Op("tf32" | "tf32_rz" | "power_of_two" as name, (arg,)):
                 return f"{_OF_BITS[name]}({self.value(arg)})"
             case Op("select", (test, then, other)):
@@ -362,7 +267,7 @@ class Writer:
                 return self._parenthesise(text, 0, parent)
             case Op(name, args) if of_one_type(op):
                 kind = self.dialect.types[op.dtype]
-                typed = [self.value(a) if isinstance(a, Load) else f"({kind}){self.value(a, _ATOM)}" for a in args]
+                typed = [self.value(a) if isinstance(a, Load) else f"({kind}){self.value(a, ATOM)}" for a in args]
                 return f"{name}({', '.join(typed)})"
             case _:
                 return f"{self._word(op)}({', '.join(self.value(a) for a in op.args)})"
@@ -407,12 +312,12 @@ class Writer:
         if dtype in SHORT_FLOATS:
             return f"{self.dialect.widen[dtype]}({self._narrow(arg, dtype)})"
         if self.working_type(arg.dtype) == self.working_type(dtype):
-            return self.value(arg, _ATOM)
+            return self.value(arg, ATOM)
         if isinstance(arg, Index) and dtype in FLOATS and arg.index.names() == {str(arg.index)}:
             return f"({self.working_type(dtype)}){self.index(arg.index)}"  # no arithmetic, whose type would matter
         if arg.dtype in FLOATS and dtype not in FLOATS:
             return f"{saturating_helper(self.working_type(dtype), self.working_type(arg.dtype))}({self.value(arg)})"
-        return f"({self.working_type(dtype)}){self.value(arg, _ATOM)}"
+        return f"({self.working_type(dtype)}){self.value(arg, ATOM)}"
 
 
 def vector_word(dtype: str, width: int) -> str:
