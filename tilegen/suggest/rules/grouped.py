@@ -12,7 +12,7 @@ from tilegen.ir.walk import loads
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.nests import Nests
-from tilegen.suggest.rules.product import SHORT, Form, Tile, share, tiles_for, used_by
+from tilegen.suggest.rules.product import SHORT, Form, Tile, share, size_tiles, tile_for_warps, tiles_for, used_by
 from tilegen.suggest.rules.product import form_of as product_of
 
 
@@ -55,26 +55,15 @@ def _tiled(nests: Nests, draft: Draft, form: Form, pairs: Mapping[str, str], til
     i, j, k, g = form.row.word, form.column.word, form.term.word, form.others[0].word
     result, term = nests.equations[0].target, form.term.names[0]
     loops = [axis.names[0] for axis in (form.row, form.column, form.others[0])]
-    row, column, group = (draft.fresh(word) for word in (i, j, g))
-    (bi, wi, ci, li, vi), (bj, wj, cj, lj, vj) = (
-        [draft.fresh(f"{letter}{word}") for letter in "bwclv"] for word in (i, j)
-    )
-    ti, tj, ko, ki, lane, n = (draft.fresh(name) for name in (f"t{i}", f"t{j}", f"{k}o", f"{k}i", "lane", f"d{i}"))
-    draft, tm = draft.number("TM", tile.rows, (64, 128))
-    draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
-    draft, tk = draft.number("TK", 8, (8, 16))
-    draft, down = draft.number("WI", tile.warps_down, (1, 2, 4))
-    draft, along = draft.number("WJ", tile.warps_along, (1, 2, 4))
-    draft = draft.where(f"{tm} % (16 * {down}) == 0", f"{tn} % (32 * {along}) == 0")
-    draft = draft.where(f"512 * {down} * {along} <= {tm} * {tn} <= 4096 * {down} * {along}")
+    both = [f"{letter}{word}" for word in (i, j) for letter in "tbwclv"]
+    row, column, group, *names, lane, n = draft.names(i, j, g, *both, f"{k}o", f"{k}i", "lane", f"d{i}")
+    _, bi, wi, ci, li, vi, _, bj, wj, cj, lj, vj, ko, ki = names
+    draft, sizes = size_tiles(draft, tile)
+    tm, tn, *_ = sizes
     draft = draft.say(f"A tile of {tm} x {tn} results is computed for each {g} that has some of its rows.").steps(
         f"order({', '.join([*loops, term])})",
         *(f"fuse({loop}, {pairs[loop]}) -> {name}" for loop, name in zip(loops, (row, column, group), strict=True)),
-        f"tile({row}, {tm}) -> {bi}, {ti}",
-        f"tile({column}, {tn}) -> {bj}, {tj}",
-        f"tile({term}, {tk}) -> {ko}, {ki}",
-        f"warp_tile({ti}, {down}, 4) -> {wi}, {ci}, {li}, {vi}",
-        f"warp_tile({tj}, {along}, 8) -> {wj}, {cj}, {lj}, {vj}",
+        *tile_for_warps((row, column, term), sizes, names),
         f"order({', '.join([bi, group, bj, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
     )
     draft = draft.say(f"A diagonal of tiles and {g} has at most one pair that meets: blocks have equal shares of them.")

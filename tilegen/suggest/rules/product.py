@@ -5,7 +5,7 @@ A block computes a tile of results, and both operands pass through shared memory
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -168,26 +168,18 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, copied: tuple[Loa
     draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
     *others, row, column = names
     term, outer = form.term.names[0], [axis.names[0] for axis in form.outer]
-    draft, tm = draft.number("TM", tile.rows, (64, 128, 256))
-    draft, tn = draft.number("TN", tile.columns, (64, 128, 256))
+    draft, sizes = size_tiles(draft, tile)
+    tm, tn, *_ = sizes
     draft = _copied(nests, draft, form, copied, (tm, tn))
     both = [f"{letter}{word}" for word in (i, j) for letter in "tbwclv"]
-    ti, bi, wi, ci, li, vi, tj, bj, wj, cj, lj, vj, ko, ki, lane = draft.names(*both, f"{k}o", f"{k}i", "lane")
-    draft, tk = draft.number("TK", 8, (8, 16))
-    draft, down = draft.number("WI", tile.warps_down, (1, 2, 4))
-    draft, along = draft.number("WJ", tile.warps_along, (1, 2, 4))
-    draft = draft.where(f"{tm} % (16 * {down}) == 0", f"{tn} % (32 * {along}) == 0")
-    draft = draft.where(f"512 * {down} * {along} <= {tm} * {tn} <= 4096 * {down} * {along}")
+    *names_of_tiles, lane = draft.names(*both, f"{k}o", f"{k}i", "lane")
+    _, bi, wi, ci, li, vi, _, bj, wj, cj, lj, vj, ko, ki = names_of_tiles
     draft = draft.say(
         f"A block computes {tm} x {tn} results: an element of {form.left.buffer} serves {tn} of them, one of "
         f"{form.right.buffer} {tm}. Warps share the tile, and a thread has results in groups of 4 x 4."
     )
     draft = draft.steps(
-        f"tile({row}, {tm}) -> {bi}, {ti}",
-        f"tile({column}, {tn}) -> {bj}, {tj}",
-        f"tile({term}, {tk}) -> {ko}, {ki}",
-        f"warp_tile({ti}, {down}, 4) -> {wi}, {ci}, {li}, {vi}",
-        f"warp_tile({tj}, {along}, 8) -> {wj}, {cj}, {lj}, {vj}",
+        *tile_for_warps((row, column, term), sizes, names_of_tiles),
         f"order({', '.join([*others, bi, bj, *outer, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
         f"warp_threads({wi}, {wj}, {li}, {lj}) -> {lane}",
     )
@@ -204,6 +196,42 @@ def _tiled(nests: Nests, draft: Draft, form: Form, tile: Tile, copied: tuple[Loa
     ahead = [f"pipeline({ko}, 2)", f"pipeline({ki}, 2, across={ko})", f"peel({ko})"]
     last = [] if nests.equations[0].conditions else [ahead]  # a tile that has no terms is left out
     return draft.first(*last, [*ahead[:1], f"pipeline({ki}, 2)"], ahead[:1], [])
+
+
+def size_tiles(draft: Draft, tile: Tile) -> tuple[Draft, list[str]]:
+    """With the sizes of tiles in the head: rows, columns and terms, warps down and along; and their names."""
+    numbers = {
+        "TM": (tile.rows, (64, 128, 256)),
+        "TN": (tile.columns, (64, 128, 256)),
+        "TK": (8, (8, 16)),
+        "WI": (tile.warps_down, (1, 2, 4)),
+        "WJ": (tile.warps_along, (1, 2, 4)),
+    }
+    names = list[str]()
+    for wanted, (value, candidates) in numbers.items():
+        draft, name = draft.number(wanted, value, candidates)
+        names.append(name)
+    tm, tn, _, down, along = names
+    draft = draft.where(f"{tm} % (16 * {down}) == 0", f"{tn} % (32 * {along}) == 0")
+    return draft.where(f"512 * {down} * {along} <= {tm} * {tn} <= 4096 * {down} * {along}"), names
+
+
+def tile_for_warps(loops: tuple[str, str, str], sizes: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Steps that tile rows, columns and terms, and share a tile of rows and columns among warps.
+
+    Args:
+        names: of rows, then of columns, the loops in a tile, over tiles, and the four of `warp_tile`; of terms those
+            over tiles and in one.
+    """
+    (row, column, term), (tm, tn, tk, down, along) = loops, sizes
+    ti, bi, wi, ci, li, vi, tj, bj, wj, cj, lj, vj, ko, ki = names
+    return [
+        f"tile({row}, {tm}) -> {bi}, {ti}",
+        f"tile({column}, {tn}) -> {bj}, {tj}",
+        f"tile({term}, {tk}) -> {ko}, {ki}",
+        f"warp_tile({ti}, {down}, 4) -> {wi}, {ci}, {li}, {vi}",
+        f"warp_tile({tj}, {along}, 8) -> {wj}, {cj}, {lj}, {vj}",
+    ]
 
 
 def _copied(nests: Nests, draft: Draft, form: Form, copied: tuple[Load, ...], sizes: tuple[str, str]) -> Draft:
