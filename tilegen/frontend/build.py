@@ -22,7 +22,7 @@ from tilegen.frontend.equations.operators import DTYPES, Open, Typed, adapt, ada
 from tilegen.frontend.equations.promises import promises_of
 from tilegen.frontend.equations.ragged import in_ranges, with_whole_rows
 from tilegen.frontend.equations.targets import check_left
-from tilegen.frontend.equations.values import Scope, unknown_reduction, value_of
+from tilegen.frontend.equations.values import Scope, value_of
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.in_place import old_of
@@ -354,10 +354,7 @@ def _split_reduction(equation: s.Assign) -> tuple[str | None, s.Syntax]:
     value = equation.value
     if not isinstance(value, s.Reduction):
         return None, value
-    word = value.word
-    if word.text not in REDUCTIONS and not equation.rows:
-        raise unknown_reduction(word)
-    return word.text, value.body
+    return value.word.text, value.body
 
 
 def _check_arg(equation: s.Assign, words: IndexWords, target: Tensor, value: Typed) -> None:

@@ -9,6 +9,7 @@ from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.equations.index import COMPARISONS, affine_of
 from tilegen.frontend.equations.nested import NestedReduction
+from tilegen.frontend.equations.values import unknown_reduction
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import REDUCTIONS, Scalar, Tensor
 from tilegen.ir.parts.lists import LISTS
@@ -48,6 +49,8 @@ def words_of(equation: s.Assign, known: Mapping[str, Affine], tensors: Declared)
             notes=(f"a single number is a tensor of one element: {target}: f32[1], written {target}[i]",),
         )
     if isinstance(equation.value, s.Reduction):
+        if equation.value.word.text not in REDUCTIONS and not equation.rows:
+            raise unknown_reduction(equation.value.word)
         for item in equation.value.items:
             _add_reduced(item, words, known, tensors)
     return words
