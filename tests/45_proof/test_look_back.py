@@ -43,6 +43,30 @@ STEPS = """
 """
 
 
+PAIRS = """
+    reassociate(y)
+    split_scan(y, 32) -> total, local, ahead, factor, factors
+    scan(local, along=total)
+    scan(factors, along=factor)
+    scan(ahead) -> run
+    fuse(total.io, factor.io) -> c
+    fuse(total.ki, factor.ki) -> k
+    tile(c, parts=1) -> o, c
+    tile(y.io, parts=1) -> o2, c2
+    fuse(o, ahead.o, o2) -> o
+    fuse(c, ahead.io, c2) -> c
+    cache_register(run, at=o)
+    cache_register(total, at=c)
+    cache_register(factor, at=c)
+    cache_register(ahead, at=c)
+    bind(k, thread.x)
+    bind(y.ii, thread.x)
+    cache_register(local, at=c)
+    cache_register(factors, at=c)
+    look_back(c)
+"""
+
+
 def scheduled(equation="y[i] = sum[k <= i](x[k])", steps=STEPS, dtype="f32"):
     text = f"kernel sums(x: {dtype}[N], z: {dtype}[N]) -> y: {dtype}[N]:\n    {equation}\nschedule s for sums():{steps}"
     return load(text).schedule("s").tree
@@ -54,11 +78,16 @@ def small():
 
 
 @cache
+def pairs():
+    return scheduled("y[i] = z[i] * (y[i - 1] else 0) + x[i]", PAIRS)
+
+
+@cache
 def stock():
     return load("prefix").schedule("look_back", WARPS=2).tree
 
 
-@pytest.mark.parametrize("tree", [small, stock])
+@pytest.mark.parametrize("tree", [small, pairs, stock])
 @pytest.mark.parametrize("version", [{}, {"whole": True}, {"vector": False}])
 def test_launches_are_proved_and_read_back(tree, version):
     tree = tree()
@@ -70,9 +99,10 @@ def test_launches_are_proved_and_read_back(tree, version):
     assert difference(emit(loop, "opencl"), loop, "opencl") is None
 
 
+@pytest.mark.parametrize("tree", [small, pairs])
 @pytest.mark.parametrize("sizes", [{"N": 1}, {"N": 64}, {"N": 99}])
-def test_every_thread_of_every_block_is_simulated(sizes):
-    assert faults(lower(small()), small(), sizes) is None
+def test_every_thread_of_every_block_is_simulated(tree, sizes):
+    assert faults(lower(tree()), tree(), sizes) is None
 
 
 @pytest.mark.parametrize(
@@ -159,6 +189,7 @@ MUTANTS = {
     "twice": lambda launch: nodes_changed(launch, lambda node: (node, node)),
     "another operation": lambda launch: nodes_changed(launch, lambda node: replace(node, reduce="max")),
     "another total": lambda launch: nodes_changed(launch, lambda node: replace(node, value=Const(1.0, "f32"))),
+    "another factor": lambda launch: nodes_changed(launch, lambda node: replace(node, factor=Const(1.0, "f32"))),
     "fewer blocks": lambda launch: nodes_changed(launch, lambda node: replace(node, blocks=node.blocks - 1)),
     "another loop": lambda launch: nodes_changed(launch, lambda node: replace(node, block="o")),
     "a grid of one more": lambda launch: replace(
@@ -177,9 +208,10 @@ MUTANTS = {
 }
 
 
+@pytest.mark.parametrize("tree", [small, pairs])
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_fault_in_the_program_is_seen(name):
-    tree = small()
+def test_a_fault_in_the_program_is_seen(tree, name):
+    tree = tree()
     (launch,) = lower(tree)
     proof = prove(tree.kernel, (MUTANTS[name](launch),), tree.reassociated)
     assert proof.verdict.startswith("refused"), name
@@ -194,26 +226,34 @@ def test_terms_that_keep_their_order_are_not_handed_on():
 # -- the words, with blocks in any order
 
 TOTALS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
-BEFORE = [0, *accumulate(TOTALS[:-1])]
+FACTORS = [2, 3, 1, 1, 2, 1, 3, 1, 2, 1, 1]
 
 
-def runs(fault, cases=60):
+def before(launch, factors):
+    """What the blocks before each make of 0, in a launch of a number."""
+    steps = zip([f + launch for f in factors] if factors else [1] * len(TOTALS), TOTALS, strict=True)
+    return [*accumulate(list(steps)[:-1], lambda value, step: step[0] * value + step[1] * launch, initial=0)]
+
+
+def runs(fault, factors, cases=60):
     """What comes of many orders: "right", "wrong" or "stuck"."""
     for number in range(cases):
         pick = random.Random(number).choice
         resident = pick([1, 2, 3, 7, 20])
         try:
-            found = blocks_hand_on(TOTALS, resident, pick, fault)
-            wanted = [[each * launch for each in BEFORE] for launch in (1, 2)]
+            found = blocks_hand_on(TOTALS, resident, pick, fault, factors=factors)
+            wanted = [before(launch, factors) for launch in (1, 2)]
             yield "right" if found == wanted else "wrong"
         except Stuck:
             yield "stuck"
 
 
-def test_blocks_in_any_order_find_what_is_before_them():
-    assert set(runs(None, 300)) == {"right"}
+@pytest.mark.parametrize("factors", [None, FACTORS])
+def test_blocks_in_any_order_find_what_is_before_them(factors):
+    assert set(runs(None, factors, 300)) == {"right"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_words_is_seen(fault):
-    assert set(runs(fault)) - {"right"}, fault
+    ways = (FACTORS,) if "factor" in fault else (None, FACTORS)
+    assert all(set(runs(fault, factors)) - {"right"} for factors in ways), fault

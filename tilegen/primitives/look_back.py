@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import StepError
-from tilegen.ir.affine import const
 from tilegen.ir.nodes import Buffer, Loop, Tree
+from tilegen.ir.reductions.linear import words_of_blocks
 from tilegen.ir.walk import find_loop, stmts
 from tilegen.primitives import LoopName, primitive
 from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_serial
@@ -51,6 +51,7 @@ class LookBack:
     before it have published, to one that knows what all up to it come to (decoupled look-back), and publishes the
     same. Blocks take numbers in the order in which they begin, so that each waits for others that run. The data are
     read and written once. The value has 32 bits; its reduction is reassociated. OpenCL runs the loop in one block.
+    Of a linear recurrence it is the element before, and a block publishes a factor and a term.
     """
 
     loop: LoopName
@@ -59,13 +60,14 @@ class LookBack:
         loop = need_loop(tree, self.loop)
         need_serial(loop, "look_back")
         outside = {b.name for b in tree.buffers if b.space == "register" and not self._is_inside(tree, b.scope)}
-        handed = dict.fromkeys(s.target.buffer for s in stmts(loop.body) if s.reduce and s.target.buffer in outside)
+        handed = {s.target.buffer: s.reduce for s in stmts(loop.body) if s.reduce and s.target.buffer in outside}
         if len(handed) != 1:
             found = f"{len(handed)} are: {', '.join(handed)}" if handed else "none is"
             notes = (f"scan(y) -> run makes one, and cache_register(run, at=...) outside of '{loop.name}' keeps it",)
             raise StepError(f"one register is to be built up along '{loop.name}', and {found}", notes=notes)
         (name,) = handed
-        states = Buffer(f"{name}.states", "i64", (loop.extent + const(1),), "global", (0,), role="states")
+        words = words_of_blocks(loop.extent, handed[name])
+        states = Buffer(f"{name}.states", "i64", (words,), "global", (0,), role="states")
         tree = change_loops(tree, self.loop, lambda old: replace(old, handed=name))
         return replace(tree, buffers=(*tree.buffers, states))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, Stmt, Tree
+from tilegen.ir.reductions.linear import words_of_blocks
 from tilegen.ir.walk import accesses, loads
 from tilegen.judge import check_apart
 from tilegen.lowering.launch.grid import Product
@@ -96,7 +97,7 @@ def _check_state(launch: Launch, loop: For, node: LookBack) -> None:
         (node.block, node.blocks) == (loop.name, loop.extent)
         and launch.grid == (Product((loop.extent,)), _ONE, _ONE)
         and not any(kind in BLOCK_KINDS for _, kind, _ in launch.coordinates)
-        and (states.role, states.dtype, states.shape) == ("states", "i64", (loop.extent + 1,))
+        and (states.role, states.dtype, states.shape) == ("states", "i64", (words_of_blocks(loop.extent, node.reduce),))
         and all(access.buffer != node.states for access in accesses(launch.body))
         and threads % 32 == 0
         and launch.cluster is None
@@ -135,10 +136,11 @@ def _check_path(launch: Launch, node: LookBack, path: tuple[Spmd, ...], reassoci
     update = writers[0] if len(writers) == 1 else None
     if not isinstance(update, Stmt) or not any(update is each for each in behind) or update.guard:
         raise Refused(f"'{name}' is not updated once in each block, by all threads")
-    if (update.reduce, update.value) != (node.reduce, node.value) or update.name not in reassociated:
+    told = (node.reduce, node.value, node.factor)
+    if (update.reduce, update.value, update.arg) != told or update.name not in reassociated:
         raise Refused(f"a block does not add to '{name}' what it looks back for, or not in any order")
     place = next(n for n, each in enumerate(behind) if each is update)
-    terms = {load.buffer for load in loads(update.value)}
+    terms = {load.buffer for load in loads((update.value, update.arg))}
     changed = {written for each in nodes(behind[:place]) for written in written_buffers(each)}
     changed |= {each.buffer for each in nodes(behind[:place]) if isinstance(each, Declare)}
     if name in terms or changed & terms or buffer.space != "register" or buffer.shape or DTYPE_BYTES[buffer.dtype] != 4:

@@ -90,10 +90,12 @@ class Combined:
         """The register becomes what the helper gives for its start, and for what the block adds."""
         text = self._take(texts, c_text.Assign)
         kind = self.dialect.types[self.launch.buffers[node.buffer].dtype]
-        place, number, start, value = text.value[3]
+        place, number, start, value, *factor = text.value[3]
         same((text.sign, *text.value[:3]), ("=", "call", f"{node.reduce}_of_blocks_before", (kind,)), "a look-back")
         same(self.place(text.target), self.place_of(Access(node.buffer, ())), "what blocks hand on")
         same(self.scope[place[1]], Memory(node.states, 1), "where blocks tell each other")
         same(self.term(number), self.env[node.block], "the number of a block")
         same(self.place(start), self.place_of(Access(node.buffer, ())), "the start of what is handed on")
         same(self.term(value), self._value(node.value), "what a block adds")
+        wanted = [self._value(node.factor)] if node.factor else []
+        same([*map(self.term, factor)], wanted, "what a block multiplies by")

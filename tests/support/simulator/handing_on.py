@@ -1,8 +1,8 @@
 """The words by which blocks hand on a value, with blocks that run in any order, are late or stop for long.
 
-It is the helper of the texts, `sum_of_blocks_before`, written again: each step of a block is one access to memory that
-all blocks share, and a search draws who makes the next one. Only so many blocks run at a time: one begins when another
-has ended, as on a GPU.
+They are the helpers of the texts, `sum_of_blocks_before` and `linear_of_blocks_before`, written again: each step of a
+block is one access to memory that all blocks share, and a search draws who makes the next one. Only so many blocks run
+at a time: one begins when another has ended, as on a GPU. What a block writes to two words is seen in any order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ FAULTS = (
     "further blocks are left out",
     "launches are not told apart",
     "the next launch has the same number",
+    "a factor is not waited for",
 )
 
 
@@ -21,10 +22,13 @@ class Stuck(Exception):
     """No block that runs can go on."""
 
 
-def blocks_hand_on(totals, resident, pick, fault=None, launches=2):
-    """What each block finds before it, for each of some launches on the same words. Raises Stuck."""
+def blocks_hand_on(totals, resident, pick, fault=None, launches=2, factors=None):
+    """What each block finds before it, for each of some launches on the same words: the sum of the totals, or what is
+    multiplied by each of the `factors` before its total is added. Raises Stuck.
+    """
     count = len(totals)
     words, results = {"drawn": (0, 0), **{n: (0, 0, 0) for n in range(count)}}, []
+    words |= {("factor", n): (0, 0) for n in range(count)}
     for launch in range(1, launches + 1):  # each adds other numbers
         found = {}
         waiting = list(range(count))
@@ -32,7 +36,10 @@ def blocks_hand_on(totals, resident, pick, fault=None, launches=2):
         while waiting or running:
             while waiting and len(running) < resident:
                 place = waiting.pop(pick(range(len(waiting))))  # the hardware begins blocks in any order
-                running.append(_block(place, [each * launch for each in totals], words, found, fault))
+                added = [each * launch for each in totals]
+                running.append(
+                    _block(place, added, factors and [f + launch for f in factors], words, found, fault, pick)
+                )
             moved = _move(running, words, pick)
             if not moved:
                 raise Stuck
@@ -56,7 +63,7 @@ def _move(running, words, pick):
     return False
 
 
-def _block(place, totals, words, found, fault):
+def _block(place, totals, factors, words, found, fault, pick):
     """A block, a step at a time: each gives whether it has come further."""
     launch, number = words["drawn"]
     words["drawn"] = launch, number + 1
@@ -72,25 +79,33 @@ def _block(place, totals, words, found, fault):
     if fault == "flag before the value":
         words[number] = (launch, told, words[number][2])
         yield True
-    words[number] = (launch, told, totals[number])
-    yield True
-    before, last = 0, number - 1
+    news = {number: (launch, told, totals[number])}
+    if factors:
+        news |= {("factor", number): (launch, factors[number])}
+    while news:
+        key = pick(list(news))
+        words[key] = news.pop(key)
+        yield True
+    before, by, last = 0, 1, number - 1
     while number:
         window = range(last, max(-1, last - 4), -1)  # a warp looks back at 32; here at 4
         same = fault == "launches are not told apart"
-        while any(words[n][1] == 0 or (words[n][0] != launch and not same) for n in window):
+        kinds = (int, tuple) if factors and fault != "a factor is not waited for" else (int,)
+        read = [key for n in window for key in (n, ("factor", n)) if isinstance(key, kinds)]
+        while any(words[key][1] == 0 or (words[key][0] != launch and not same) for key in read):
             yield False
         seen = [words[n] for n in window]
         yield True
         complete = next((n for n, (_, known, _) in enumerate(seen) if known == 2), None)
         if fault == "further blocks are left out":
             complete = 0 if complete is None else complete
-        before = sum(value for _, _, value in seen[: len(seen) if complete is None else complete + 1]) + before
+        for n, (_, _, value) in list(zip(window, seen, strict=True))[: None if complete is None else complete + 1]:
+            before, by = by * value + before, by * words["factor", n][1] if factors else 1
         if complete is not None:
             break
         last -= 4
     if number:
-        words[number] = (launch, 2, before + totals[number])
+        words[number] = (launch, 2, (factors[number] if factors else 1) * before + totals[number])
         yield True
     found[number] = before
     yield True

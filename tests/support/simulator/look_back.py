@@ -24,10 +24,12 @@ class BlockThread:
     def look_back(self, node):
         """Takes its start and what the blocks of smaller numbers have added, and tells what this block adds."""
         target, mine = Access(node.buffer, ()), self.home.seen["added", self.shared.drawn]
-        new = self.home.terms.bag if node.buffer.removesuffix(".reg") in self.home.reordered else self.home.terms.of
+        free = node.buffer.removesuffix(".reg") in self.home.reordered and not node.factor
+        new = self.home.terms.bag if free else self.home.terms.of
         value = self._read(target)
         for before in range(self.shared.drawn):
             (added,) = set(self.home.seen["added", before])  # all threads of a block add the same
             value = new(node.reduce, value, added)
-        mine.append(self._value(node.value))
+        own = self._value(node.value)
+        mine.append(self.home.terms.of("step", self._value(node.factor), own) if node.factor else own)
         self._write(target, value)

@@ -189,6 +189,62 @@ template <typename T> __device__ __forceinline__ T sum_of_blocks_before(long lon
     return before;
 }
 
+// The same of linear steps: what those of the blocks of smaller numbers make of `start`, for a block that multiplies by
+// `factor` and adds `total`. A second word has the factor, and knows itself which launch it is of.
+template <typename T>
+__device__ __forceinline__ T linear_of_blocks_before(long long* states, int block, T start, T total, T factor)
+{
+    __shared__ T before;
+    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    if (thread < 32) {
+        const unsigned launch = launch_of_block() << 2;
+        T found = start;
+        if (thread == 0) {
+            publish(&states[2 + 2 * block], launch + 1, factor);
+            publish(&states[1 + 2 * block], block ? launch + 1 : launch + 2, block ? total : factor * start + total);
+        }
+        if (block) {
+            T by = 1;
+            unsigned complete = 0;
+            for (int last = block - 1; complete == 0; last -= 32) {
+                const int other = last - thread;
+                unsigned long long words[2] = {0, 0};
+                unsigned known = 1;
+                do {
+                    if (other >= 0) {
+                        words[0] = *reinterpret_cast<volatile unsigned long long*>(&states[1 + 2 * other]);
+                        words[1] = *reinterpret_cast<volatile unsigned long long*>(&states[2 + 2 * other]);
+                        known = (unsigned)(words[0] >> 32) - launch;
+                        if ((unsigned)(words[1] >> 32) - launch != 1)
+                            known = 0;
+                    }
+                } while (__any_sync(0xffffffff, known != 1 && known != 2));
+                complete = __ballot_sync(0xffffffff, known == 2);
+                const int count = complete ? __ffs(complete) : 32;
+                T part = published<T>(words[0]);
+                T factors = published<T>(words[1]);
+                #pragma unroll
+                for (int step = 1; step < 32; step *= 2) {
+                    const T further = __shfl_down_sync(0xffffffff, part, step);
+                    const T times = __shfl_down_sync(0xffffffff, factors, step);
+                    if (thread + step < count) {
+                        part = factors * further + part;
+                        factors = factors * times;
+                    }
+                }
+                found = last == block - 1 ? part : by * part + found;
+                by = by * factors;
+            }
+            if (thread == 0)
+                publish(&states[1 + 2 * block], launch + 2, factor * found + total);
+        }
+        if (thread == 0)
+            before = found;
+    }
+    __syncthreads();
+    return before;
+}
+
 // The argmax over groups of neighbouring lanes of a warp, the lower index of equal ones: each lane gets both.
 template <int lanes, typename T, typename I> __device__ __forceinline__ void argmax_of_lanes(T& value, I& index)
 {

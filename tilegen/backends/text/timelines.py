@@ -127,6 +127,8 @@ class _Said:
                 return writer.storage(node.buffer)
             case "value":
                 return writer.value(node.value, -1)
+            case "factor":
+                return f", {writer.value(node.factor, -1)}" if node.factor else ""
             case "rank":
                 return len(node.coordinates)
             case "coordinates":

@@ -55,6 +55,11 @@ def previous(equation: Equation) -> tuple[Affine, ...]:
     return substitute(equation.index, {i: var(i) - 1})
 
 
+def words_of_blocks(blocks: Affine, reduce: str | None) -> Affine:
+    """How many words blocks tell each other a running value in: one that counts them, and one or two for each."""
+    return blocks * (2 if reduce == LINEAR else 1) + 1
+
+
 def after_step(factor: Expr, old: Expr, term: Expr) -> Expr:
     """What a step makes of a value."""
     return Op("+", (Op("*", (factor, old), old.dtype), term), old.dtype)

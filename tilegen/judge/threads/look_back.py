@@ -3,10 +3,11 @@
 Let the iterations of a loop be blocks, which take numbers in the order in which they begin, and let each publish what
 it adds to a value, and what the value is behind it once it knows. It finds what the value is before it by combining
 what the blocks of smaller numbers have published, in their order, back to one that knows. Theorem: each has what it
-would have in sequence if the operation is associative, which a step has said for that reduction; if one update of the
-value is all that changes it, once in each iteration and in no test; if what reads it stands right beside that update,
-so that what is added is known by then; and if iterations share nothing else: what is on the chip lives in one
-iteration, and accesses to memory that one of them writes never meet.
+would have in sequence if the operation is associative, which a step has said for that reduction (of a linear
+recurrence, the operation on pairs of a factor and a term); if one update of the value is all that changes it, once in
+each iteration and in no test; if what reads it stands right beside that update, so that what is added is known by
+then; and if iterations share nothing else: what is on the chip lives in one iteration, and accesses to memory that one
+of them writes never meet.
 
 Progress: a block waits for blocks of smaller numbers alone. These have begun, each publishes what it adds before it
 waits for anything, and the one of the smallest number that waits has only such before it that know.
@@ -21,6 +22,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.hardware.lanes import WARP, running_reads
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Loop, Node, Stmt, Tree
 from tilegen.ir.reductions.initial import COMBINES
+from tilegen.ir.reductions.linear import LINEAR, words_of_blocks
 from tilegen.ir.walk import leaves, loads, loops, rewrite_nodes, stmts, writes
 from tilegen.judge.threads.races import check_races
 from tilegen.poly.instances import Projection, project
@@ -70,7 +72,7 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
     found = [n for n, node in enumerate(loop.body) if isinstance(node, Stmt) and node.target.buffer == name]
     users = [s for s in stmts(loop.body) if name in {load.buffer for load in loads(s)} | {n for n, _ in writes(s)}]
     update = loop.body[found[0]] if len(found) == 1 else None
-    if not isinstance(update, Stmt) or update.reduce not in COMBINES or update.guard:
+    if not isinstance(update, Stmt) or update.reduce not in (*COMBINES, LINEAR) or update.guard:
         raise Misplaced(f"'{name}' is not updated once in each iteration of '{loop.name}', by itself")
     beside = [loop.body[n] for places in running_reads(loop.body, found[0], name) for n in places]
     terms = {name, *(load.buffer for load in loads(update))}
@@ -83,7 +85,7 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
         raise Refused(f"blocks combine '{update.name}' in another order than the text has",
                       way=f"reassociate({update.name}) allows any order")  # fmt: skip
     buffer, states = program.buffers[name], program.buffers.get(f"{name}.states")
-    if states is None or (states.role, states.shape) != ("states", (loop.extent + 1,)):
+    if states is None or (states.role, states.shape) != ("states", (words_of_blocks(loop.extent, update.reduce),)):
         raise Misplaced(f"blocks along '{loop.name}' have no word each")
     if buffer.shape or DTYPE_BYTES[buffer.dtype] != 4:
         raise NoForm(f"'{name}' is not one value of 32 bits, which goes into a word with what is known of it")

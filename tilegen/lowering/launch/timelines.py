@@ -122,7 +122,7 @@ REGISTERS = Timeline("registers", "threads", "take_registers<{count}>()", arrive
 STATES = Timeline(
     "states",
     "blocks",
-    "{register} = {reduce}_of_blocks_before<{kind}>({states}, {block}, {register}, {value})",
+    "{register} = {reduce}_of_blocks_before<{kind}>({states}, {block}, {register}, {value}{factor})",
     opens="draw_number({states})",
 )
 # Copies of a thread's own, by `cp.async`: it waits until at most that number of groups are left.
@@ -235,7 +235,8 @@ class Box(_AtBarrier):
 class LookBack:
     """The register `buffer` is what it is at this place of an iteration of the loop `block`, which are blocks.
 
-    It has its start before that, and this block adds `value` to it. The blocks tell each other in `states`.
+    It has its start before that, and this block adds `value` to it, of a linear recurrence after it has multiplied it
+    by `factor`. The blocks tell each other in `states`.
     """
 
     buffer: str
@@ -244,6 +245,7 @@ class LookBack:
     blocks: Affine
     value: Expr
     states: str
+    factor: Expr | None = None
     line: Timeline = STATES
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.nodes import Loop, Stmt, Tree
+from tilegen.ir.reductions.linear import words_of_blocks
 from tilegen.ir.walk import accesses, loops
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes, with_body
@@ -29,11 +30,13 @@ def with_look_back(launch: Launch, tree: Tree) -> Launch:
     found = [node for node in nodes(launch.body) if isinstance(node, For) and node.name == loop.name]
     (extent,) = {each.extent for each in found}
     loop = replace(loop, extent=extent)
-    states = replace(tree.buffer(f"{loop.handed}.states"), shape=(loop.extent + 1,))
+    body = _hand_on(launch.body, loop, launch)
+    node = next(each for each in nodes(body) if isinstance(each, LookBack))
+    states = replace(tree.buffer(node.states), shape=(words_of_blocks(loop.extent, node.reduce),))
     grid = (Product((loop.extent,)), *launch.grid[1:])
     return replace(
         launch,
-        body=_hand_on(launch.body, loop, launch),
+        body=body,
         grid=grid,
         shared_bytes=launch.shared_bytes + _SHARED_BYTES,
         tensors=(*launch.tensors, states.name),
@@ -61,5 +64,5 @@ def _with_node(body: tuple[Spmd, ...], loop: Loop, launch: Launch) -> tuple[Spmd
         either = (_with_node(each, loop, launch) for each in (user.body, user.orelse))
         return (*body[:place], with_body(user, *either), *body[place + 1 :])
     assert update.reduce
-    found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, f"{name}.states")
+    found = LookBack(name, update.reduce, loop.name, loop.extent, update.value, f"{name}.states", update.arg)
     return (*body[:place], found, *body[place:])
