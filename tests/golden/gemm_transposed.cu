@@ -32,6 +32,24 @@ template <int bytes> __device__ __forceinline__ void copy_async(void* to, const 
 #endif
 }
 
+// The same where `inside` holds; elsewhere nothing is read, and zeros are written.
+template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
+{
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const int read = inside ? bytes : 0;
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes), "r"(read)
+                     : "memory");
+#else
+    for (int i = 0; i < bytes / 4; ++i)
+        static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
+#endif
+}
+
 // The asynchronous copies made since the last call form a group.
 __device__ __forceinline__ void end_copies()
 {
@@ -48,10 +66,10 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 #endif
 }
 
-// gemm_A_shared: grid (ceil(K/32), ceil(M/32)), block (32, 8), 4224 bytes of shared memory
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
-// arrays A[M][K], A_global[K][M]; A_global overlaps no other
-// A_global is scratch memory: float[K][M]
+// gemm_A_shared: grid (ceil(((K + 7)/8)/4), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
+// for arrays of fewer than 2^31 - 2^20 elements, ((M + 127)/128)*4 <= 65535
+// arrays A[M][K], A_global[ceil(K/8)*8][ceil(M/128)*128]; A_global overlaps no other
+// A_global is scratch memory: float[ceil(K/8)*8][ceil(M/128)*128]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
 {
@@ -62,42 +80,33 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
 
     __shared__ float A_shared[32][33];
 
-    if (pk * 32 + qi < K) {
-        if (pi * 32 + 31 < M) {
-            #pragma unroll
-            for (int part = 0; part < 4; ++part)
-                A_shared[part * 8 + qk][qi] = A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi];
-        } else {
-            #pragma unroll
-            for (int part = 0; part < 4; ++part)
-                if (pi * 32 + part * 8 + qk < M)
-                    A_shared[part * 8 + qk][qi] = A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi];
-        }
-    }
+    #pragma unroll
+    for (int part = 0; part < 4; ++part)
+        A_shared[part * 8 + qk][qi] =
+            pk * 32 + qi < K && pi * 32 + part * 8 + qk < M ? A[(pi * 32 + part * 8 + qk) * K + pk * 32 + qi] : 0.0f;
 
     __syncthreads();  // A.shared is complete: written above, read below
 
-    if (pi * 32 + qi < M) {
-        if (pk * 32 + 31 < K) {
-            #pragma unroll
-            for (int rk = 0; rk < 4; ++rk) {
-                // cache_global(A, layout=[k, i])
-                A_global[(pk * 32 + rk * 8 + qk) * M + pi * 32 + qi] = A_shared[qi][rk * 8 + qk];
-            }
-        } else {
-            #pragma unroll
-            for (int rk = 0; rk < 4; ++rk)
-                if (pk * 32 + rk * 8 + qk < K)
-                    A_global[(pk * 32 + rk * 8 + qk) * M + pi * 32 + qi] = A_shared[qi][rk * 8 + qk];
+    if (pk * 32 + 31 < ((K + 7) / 8) * 8) {
+        #pragma unroll
+        for (int rk = 0; rk < 4; ++rk) {
+            // cache_global(A, layout=[k, i], tiles=[TK, TM])
+            A_global[(pk * 32 + rk * 8 + qk) * (((M + 127) / 128) * 128) + pi * 32 + qi] = A_shared[qi][rk * 8 + qk];
         }
+    } else {
+        #pragma unroll
+        for (int rk = 0; rk < 4; ++rk)
+            if (pk * 32 + rk * 8 + qk < ((K + 7) / 8) * 8)
+                A_global[(pk * 32 + rk * 8 + qk) * (((M + 127) / 128) * 128) + pi * 32 + qi] =
+                    A_shared[qi][rk * 8 + qk];
     }
 }
 
 // gemm_C: grid (ceil(N/256), ceil(M/128)), block (32, 2, 4), 24576 bytes of shared memory
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535
-// arrays B[K][N], C[M][N], A_global[K][M]; C overlaps no other
-// needs M % 4 == 0, N % 4 == 0, A.global aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
-// A_global is scratch memory: float[K][M]
+// for arrays of fewer than 2^31 - 2^20 elements, as B[K + 8, N + 252] would have, ceil(M/128) <= 65535
+// arrays B[K][N], C[M][N], A_global[ceil(K/8)*8][ceil(M/128)*128]; C overlaps no other
+// needs N % 4 == 0, A.global aligned to 16 bytes, B aligned to 16 bytes, C aligned to 16 bytes
+// A_global is scratch memory: float[ceil(K/8)*8][ceil(M/128)*128]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ A_global,
        int M, int K, int N)
@@ -116,28 +125,18 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     const int i0 = wi * 32 + (lane / 8) * 4;
     const int j0 = wj * 128 + (lane % 8) * 4;
-    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
-    if (bi * TM + lane * 4 + 3 < M && wi * 2 + wj < K)
-        copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4], &A_global[(wi * 2 + wj) * M + bi * TM + lane * 4]);
+    copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
+                   &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
 
     const auto load_B_shared = [&](int ko, int ahead) {
-        if (bj * TN + wj * 128 + lane * 4 + 3 < N) {
-            if (ahead * TK + ko * TK + (TK - 1) < K) {
-                #pragma unroll
-                for (int part = 0; part < 2; ++part)
-                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                                   &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
-            } else {
-                #pragma unroll
-                for (int part = 0; part < 2; ++part)
-                    if (ahead * TK + ko * TK + part * 4 + wi < K)
-                        copy_async<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
-                                       &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
-            }
-        }
+        #pragma unroll
+        for (int part = 0; part < 2; ++part)
+            copy_async_or_zero<16>(&B_shared[(ahead + ko) % STAGES][part * 4 + wi][wj * 128 + lane * 4],
+                                   &B[(ahead * TK + ko * TK + part * 4 + wi) * N + bj * TN + wj * 128 + lane * 4],
+                                   ahead * TK + ko * TK + part * 4 + wi < K && bj * TN + wj * 128 + lane * 4 + 3 < N);
     };
 
     load_B_shared(0, 0);
@@ -147,35 +146,24 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     __syncthreads();  // A.global.shared and B.shared are complete: written above, read below
 
     // cache_operands(A.global.shared, B.shared, ki)
-    float B_shared_reg[2][4][4];
     float A_global_shared_reg[2][2][4];
 
-    const auto load_registers = [&](int slot, int ki) {
+    const auto load_A_global_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_global_shared_reg[ki % 2][ci], &A_global_shared[slot][ki][ci * 16 + i0]);
+    };
 
+    load_A_global_shared_reg(0, 0);
+    float B_shared_reg[2][4][4];
+
+    const auto load_B_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][cj * 32 + j0]);
     };
 
-    const auto load_registers_partial = [&](int slot, int ki) {
-        #pragma unroll
-        for (int ci = 0; ci < 2; ++ci)
-            if (bi * TM + ci * 16 + i0 + 3 < M)
-                load_vector<float4>(A_global_shared_reg[ki % 2][ci], &A_global_shared[slot][ki][ci * 16 + i0]);
-
-        #pragma unroll
-        for (int cj = 0; cj < 4; ++cj)
-            if (bj * TN + cj * 32 + j0 + 3 < N)
-                load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][cj * 32 + j0]);
-    };
-
-    if (full_tile)
-        load_registers(0, 0);
-    else
-        load_registers_partial(0, 0);
+    load_B_shared_reg(0, 0);
 
     const auto multiply = [&](int slot) {
         #pragma unroll
@@ -201,48 +189,37 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
-        if (bi * TM + lane * 4 + 3 < M && ko * TK + wi * 2 + wj + 8 < K)
-            copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                           &A_global[(ko * TK + wi * 2 + wj + 8) * M + bi * TM + lane * 4]);
-
+        copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
+                       &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
         load_B_shared(ko, 1);
         end_copies();
 
-        if (full_tile) {
-            // pipeline(ki, 2, across=ko)
-            #pragma unroll
-            for (int ki = 0; ki < TK - 1; ++ki) {
-                load_registers(ko % STAGES, ki + 1);
-                multiply(ki % 2);
-            }
-        } else {
-            #pragma unroll
-            for (int ki = 0; ki < TK - 1; ++ki) {
-                load_registers_partial(ko % STAGES, ki + 1);
-                multiply(ki % 2);
-            }
+        // pipeline(ki, 2, across=ko)
+        #pragma unroll
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            load_A_global_shared_reg(ko % STAGES, ki + 1);
+            load_B_shared_reg(ko % STAGES, ki + 1);
+            multiply(ki % 2);
         }
 
         wait_copies<0>();
         __syncthreads();  // A.global.shared and B.shared are complete: written above, read below
 
-        if (full_tile)
-            load_registers((ko + 1) % STAGES, 0);
-        else
-            load_registers_partial((ko + 1) % STAGES, 0);
-
+        load_A_global_shared_reg((ko + 1) % STAGES, 0);
+        load_B_shared_reg((ko + 1) % STAGES, 0);
         multiply(1);
     }
 
-    if (full_tile && K % TK == 0) {
-        #pragma unroll
-        for (int ki = 0; ki < TK - 1; ++ki) {
-            load_registers(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
-            multiply(ki % 2);
-        }
+    #pragma unroll
+    for (int ki = 0; ki < TK - 1; ++ki) {
+        load_A_global_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
+        load_B_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
+        multiply(ki % 2);
+    }
 
-        multiply(1);
+    multiply(1);
 
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
@@ -252,18 +229,6 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                     store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
                                          C_reg[ci][vi][cj]);
     } else {
-        #pragma unroll
-        for (int ki = 0; ki < TK - 1; ++ki) {
-            if (((K + TK - 1) / TK) * TK + ki < K + 7)
-                load_registers_partial(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
-
-            if (((K + TK - 1) / TK) * TK + ki < K + 8)
-                multiply(ki % 2);
-        }
-
-        if (K % TK == 0)
-            multiply(1);
-
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             if (bj * TN + cj * 32 + j0 + 3 < N)
