@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from re import MULTILINE, match, split
 
-from tilegen.errors import Collected, SourceError, did_you_mean
+from tilegen.errors import Collected, Source, SourceError, did_you_mean
 from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions.build import DeclaredInstructions
@@ -103,15 +104,29 @@ def schedules_by_form(kernel: Kernel) -> Iterator[str]:
     """
     found = []
     for file in stock_names():
-        module = stock(file)
-        for name in {s.kernel: None for s in module.schedules if s.kernel in module.kernels}:
-            other = build_with_defaults(module.kernels[name])
+        for name, declared in _kernels_alone(file).items():
+            other = build_with_defaults(declared)
             names = find_names(other, kernel) if other else ""
             if other and not isinstance(names, str) and _have_one_type(other, kernel, names):
+                module = stock(file)
                 families = _families_for(module, {name: module.kernels[name]})
-                last = [s.name for s in module.schedules if s.kernel == name][-1]
-                found.append((not families, f"{file}.{families[0].members[0].schedule if families else last}"))
+                schedules = [s.name for s in module.schedules if s.kernel == name]
+                first = [families[0].members[0].schedule] if families else schedules[-1:]
+                found += [(not families, f"{file}.{each}") for each in first]
     return (schedule for _, schedule in sorted(found))
+
+
+@cache
+def _kernels_alone(name: str) -> Mapping[str, KernelDecl]:
+    """The kernels of the stock module `name`, before the time that its schedules take to read."""
+    kernels = dict[str, KernelDecl]()
+    for folder in reversed(FOLDERS):
+        if (data_folder(folder) / f"{name}.tg").is_file():
+            source = stock_source(folder, name)
+            items = split(r"^(?=(?:kernel|schedule|family|define|def)\b)", source.text, flags=MULTILINE)
+            kept = [item for item in items if match(r"(kernel|def)\b", item)]
+            kernels |= parse(Source(source.name, "".join(kept))).kernels
+    return kernels
 
 
 def _have_one_type(one: Kernel, other: Kernel, names: Names) -> bool:
