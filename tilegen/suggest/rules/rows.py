@@ -57,8 +57,9 @@ def is_by_rows(nests: Nests) -> bool:
         own = [axis for axis in columns if n in axis.loops]
         if (own and own != columns) or (equation.reduce and (not own or any(nests.keeps(n, axis) for axis in own))):
             return False
-    along = columns[-1].names
-    return columns[-1].extent >= LANES and any(nests.fastest(a) in along for a in nests.main[:2])
+    along, largest = columns[-1].names, nests.bytes_of(nests.main[0].tensor)
+    large = [access for access in nests.main[:2] if 4 * nests.bytes_of(access.tensor) >= largest]
+    return columns[-1].extent >= LANES and any(nests.fastest(access) in along for access in large)
 
 
 def _dealt(nests: Nests) -> Row:
