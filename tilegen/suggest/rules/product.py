@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.errors import TilegenError
-from tilegen.ir.nodes import Equation, Gather, Load
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Gather, Load
 from tilegen.ir.walk import walk
 from tilegen.lab.predict.machine import Machine
 from tilegen.primitives.rewriting.layout import dimension_words
@@ -269,7 +269,7 @@ def _words(draft: Draft, load: Load, *axes: Axis) -> list[str]:
 def share_operands(
     draft: Draft, form: Form, at: str, used: tuple[str, str], right: str = ""
 ) -> tuple[Draft, tuple[str, str]]:
-    """Tiles of both operands in shared memory, by 16 bytes of 16-bit elements, and their names.
+    """Tiles of both operands in shared memory, by 16 bytes, and their names.
 
     Args:
         used: a loop of rows and one of columns: what tells the copies apart where both operands are of one tensor.
@@ -278,7 +278,8 @@ def share_operands(
     names = []
     for load, using, more in zip((form.left, form.right), used_by(form, *used), ("", right), strict=True):
         name, naming = shared_copy(draft, load.buffer)
-        draft = draft.steps(f"cache_shared({load.buffer}, at={at}{using}, vector=8{more}){naming}")
+        vector = 16 // DTYPE_BYTES[load.dtype]
+        draft = draft.steps(f"cache_shared({load.buffer}, at={at}{using}, vector={vector}{more}){naming}")
         names.append(name)
     return draft, (names[0], names[1])
 

@@ -1,4 +1,4 @@
-"""Products of 16-bit factors with sums in f32, on tensor cores: fragments of a warp, tiles in shared memory."""
+"""Products of factors of 16 or 8 bits on tensor cores: fragments of a warp, tiles in shared memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows
 from tilegen.suggest.nests import Nests
 from tilegen.suggest.rules.product import Form, form_of, is_product, share_operands
-from tilegen.suggest.rules.warpgroups import by_warpgroups, keep_fragments
+from tilegen.suggest.rules.warpgroups import by_warpgroups, keep_fragments, terms_of
 
-TYPES = ("f16", "bf16")
+TYPES = ("f16", "bf16", "i8")
 
 
 def is_short_product(nests: Nests) -> bool:
@@ -36,10 +36,10 @@ def short_product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draf
 def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
     """A warp has 64 x 64 results in fragments of the instruction `mma`, which are loaded by `ldmatrix`."""
     i, j, k = form.row.word, form.column.word, form.term.word
-    term = form.term.names[0]
+    term, terms = form.term.names[0], terms_of(form)
     draft, tm = draft.number("TM", 128, (64, 128, 256))
     draft, tn = draft.number("TN", 128, (64, 128, 256))
-    draft, tk = draft.number("TK", 64, (32, 64))
+    draft, tk = draft.number("TK", 4 * terms, (2 * terms, 4 * terms))
     draft, stages = draft.number("STAGES", 3, (2, 3, 4))
     draft = draft.say(f"The sum runs over whole tiles: terms beyond {k} are products of zeros.").steps(
         f"round_up({term}, {tk})"
@@ -51,7 +51,7 @@ def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
     names = draft.names(*of_i, *of_j, f"{k}o", f"{k}i", f"f{k}", f"{k}{k}")
     bi, ti, wi, ii, fi, i16, bj, tj, wj, jj, fj, jn, nj, j8, ko, ki, fk, kk = names
     draft = draft.say(
-        f"A block has {tm} x {tn} results, a warp 64 x 64 of them, and an instruction 16 x 8, from 16 terms."
+        f"A block has {tm} x {tn} results, a warp 64 x 64 of them, and an instruction 16 x 8, from {terms} terms."
     )
     draft = draft.steps(
         f"tile({row}, {tm}) -> {bi}, {ti}",
@@ -62,7 +62,7 @@ def _by_warps(nests: Nests, draft: Draft, form: Form) -> Draft:
         f"tile({ii}, 16) -> {fi}, {i16}",
         f"tile({jj}, 16) -> {fj}, {jn}",
         f"tile({jn}, 8) -> {nj}, {j8}",
-        f"tile({ki}, 16) -> {fk}, {kk}",
+        f"tile({ki}, {terms}) -> {fk}, {kk}",
         f"order({', '.join([*others, bi, bj, ko, wi, wj, fk, fi, fj, nj, i16, j8, kk])})",
     )
     draft = bind_blocks(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.z)", f"bind({wj}, thread.y)")
@@ -79,11 +79,10 @@ def _operands(draft: Draft, form: Form, outer: str, at: str, loops: tuple[str, s
     )
     draft, (a, b) = share_operands(draft, form, outer, (row, column))
     draft = draft.steps(
-        f"swizzle({a}, 8)",
-        f"swizzle({b}, 8)",
+        *(f"swizzle({name}, {terms_of(form) // 2})" for name in (a, b)),
         f"cache_register({a}, at={at})",
         f"cache_register({b}, at={at})",
-        f"tensorize({row}, {column}, {term}, by=mma_m16n8k16_{kind})",
+        f"tensorize({row}, {column}, {term}, by=mma_m16n8k{terms_of(form)}_{kind})",
         f"unroll({at})",
     )
     for load in ("a_{0}", "a_trans_{0}"), ("b_trans_{0}", "b_{0}"):

@@ -1,10 +1,11 @@
-"""Products of 16-bit factors by warpgroups of sm_90a: `wgmma` reads both operands from shared memory; TMA fills it."""
+"""Products of 16 or 8 bits by warpgroups of sm_90a: `wgmma` reads both operands from shared memory; TMA fills it."""
 
 from __future__ import annotations
 
 from math import prod
 
 from tilegen.errors import StepError
+from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
 from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, keep_results
@@ -34,12 +35,15 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     along = [load.index[nests.tensor(load.buffer).order[-1]].names() for load in (form.left, form.right)]
     if not along[0] & {*form.term.names}:
         raise StepError("wgmma reads its left operand along the sum")
+    turned, terms = bool(along[1] & {*form.column.names}), terms_of(form)
+    if turned and terms != 16:
+        raise StepError("wgmma reads bytes along the sum")
     rows, columns, stages, resident = _tile_for(form, machine)
     i, j, k, kind = form.row.word, form.column.word, form.term.word, form.left.dtype
     term = form.term.names[0]
     draft, tm = draft.number("TM", rows, (64, 128))
     draft, tn = draft.number("TN", columns, (64, 128, 256))
-    draft, tk = draft.number("TK", 64)
+    draft, tk = draft.number("TK", 4 * terms)
     draft, deep = draft.number("STAGES", stages, (2, 3, 4, 6))
     draft = draft.say(f"The sum runs over whole tiles: terms beyond {k} are products of zeros.").steps(
         f"round_up({term}, {tk})"
@@ -49,28 +53,33 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     of_k = (f"{k}o", f"{k}i", f"f{k}", f"{k}{k}")
     bi, ti, wi, i64, bj, tj, ko, ki, fk, kk = draft.names(f"b{i}", f"t{i}", f"w{i}", f"{i}64", f"b{j}", f"t{j}", *of_k)
     draft = draft.say(
-        f"A block has {tm} x {tn} results, and a warpgroup 64 rows of them: one instruction adds 16 terms to them all."
+        f"A block has {tm} x {tn} results, and a warpgroup 64 rows of them: one instruction adds {terms} terms to them "
+        "all."
     )
     draft = draft.steps(
         f"tile({row}, {tm}) -> {bi}, {ti}",
         f"tile({column}, {tn}) -> {bj}, {tj}",
         f"tile({term}, {tk}) -> {ko}, {ki}",
         f"tile({ti}, 64) -> {wi}, {i64}",
-        f"tile({ki}, 16) -> {fk}, {kk}",
+        f"tile({ki}, {terms}) -> {fk}, {kk}",
         f"order({', '.join([*others, bi, bj, ko, wi, fk, i64, tj, kk])})",
     )
     draft = bind_blocks(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.y)")
     draft, stored = _keep_results(nests, draft, (bj, wi, i64, tj), j)
-    turned = bool(along[1] & {*form.column.names})
     draft = _operands(draft, form, ko, turned, (i64, tj))
     draft = draft.steps(
-        f"tensorize({i64}, {tj}, {kk}, by=wgmma_m64n{{{tn}}}k16_{'trans_' if turned else ''}{kind})",
+        f"tensorize({i64}, {tj}, {kk}, by=wgmma_m64n{{{tn}}}k{terms}_{'trans_' if turned else ''}{kind})",
         *stored,
         f"unroll({fk})",
     )
     draft = draft.say("A producer starts copies as soon as a tile has been used; the others multiply.")
     draft = draft.steps(f"pipeline({ko}, {deep})", f"specialize({ko})")
     return draft.maybe(f"resident({bj}, {resident})") if resident > 1 else draft
+
+
+def terms_of(form: Form) -> int:
+    """What an instruction adds up at once: 32 bytes of each factor."""
+    return 32 // DTYPE_BYTES[form.left.dtype]
 
 
 def _operands(draft: Draft, form: Form, at: str, turned: bool, used: tuple[str, str]) -> Draft:
@@ -80,7 +89,7 @@ def _operands(draft: Draft, form: Form, at: str, turned: bool, used: tuple[str, 
     )
     draft, names = share_operands(draft, form, at, used, ", panel=64" if turned else "")
     return draft.steps(
-        *(f"swizzle({name}, 8)" for name in names),
+        *(f"swizzle({name}, {terms_of(form) // 2})" for name in names),
         *(f"bulk({name})" for name in names),
     )
 
