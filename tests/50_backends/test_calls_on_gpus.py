@@ -1,6 +1,7 @@
 """Calls on a GPU as programs make them: torch's memory and streams, graphs, several devices, threads."""
 
-from threading import Thread
+from contextlib import contextmanager
+from threading import Event, Thread
 
 import ml_dtypes
 import numpy as np
@@ -142,17 +143,30 @@ def test_cupy_captures_it(kind, prepared) -> None:
         assert all(bool((other == 7).all()) for other in others)
 
 
+@contextmanager
+def held(stream):
+    """Nothing runs on the stream before the block ends, or after a minute where something waits for it within."""
+    import cupy
+
+    ended = Event()
+    cupy.cuda.ExternalStream(stream.cuda_stream).launch_host_func(lambda _: ended.wait(60), None)
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 def test_launches_go_to_the_stream_that_is_current(torch, kind) -> None:
-    """A stream is made to wait; what is launched on it has not run while another one is idle."""
-    product, side = program_of(kind), torch.cuda.Stream()
+    """A stream is held: what is launched on it has not run when the other one is done."""
+    product, other, side = program_of(kind), torch.cuda.current_stream(), torch.cuda.Stream()
     a, b, expected = tensors(torch, kind, 0)
-    product(a, b)
-    torch.cuda.synchronize()
-    with torch.cuda.stream(side):
-        torch.cuda._sleep(2_000_000_000)  # a second and more
-        c = product(a, b)
-    assert not side.query()
-    assert torch.cuda.current_stream().query()
+    c = product(a, b).fill_(7)
+    other.synchronize()
+    with held(side):
+        with torch.cuda.stream(side):
+            product(a, b, C=c)
+        assert bool((c == 7).all())
+        assert not side.query()
     side.synchronize()
     check(c, expected)
 
