@@ -1,6 +1,8 @@
 """What PoCL needs of a machine is settled before PoCL ends the process for want of it."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +16,13 @@ from tilegen.errors import LimitError
 def test_without_a_linker_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert "binutils" in (pocl.unavailable_reason.__wrapped__() or "")
+
+
+@pytest.mark.pocl
+def test_a_process_without_an_environment_runs_kernels() -> None:
+    command = [sys.executable, "-m", "tilegen", "check", "transpose:tiled", "--device", "cpu"]
+    done = subprocess.run(command, env={}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_a_compiler_scripts_stand_for_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

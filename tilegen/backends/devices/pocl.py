@@ -41,7 +41,8 @@ _DEVICE_BYTES = 4096  # PoCL's structure for a device is smaller
 
 @cache
 def unavailable_reason() -> str | None:
-    """Why PoCL cannot link kernels here, or None where it can. Sets LIBRARY_PATH where that is needed."""
+    """Why PoCL cannot link kernels here, or None where it can. Sets PATH and LIBRARY_PATH where that is needed."""
+    os.environ.setdefault("PATH", os.defpath)  # where there is none, PoCL does not take the system's
     if shutil.which("ld") is None:
         return "PoCL needs the linker ld: install binutils"
     if not _development_files():
