@@ -82,7 +82,8 @@ __device__ __forceinline__ void copy_box_4d(void* to, const TensorMap& map, unsi
                  ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
-// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow. Fences
+// of shared memory alone: one of all memory takes as long as a load from it.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -91,7 +92,7 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
             asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
 }
 

@@ -36,7 +36,8 @@ __device__ __forceinline__ void wait_for_cluster()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow.
+// Initializes barriers, each of which expects `arrivals` arrivals in a phase. A barrier of the block has to follow. Fences
+// of shared memory alone: one of all memory takes as long as a load from it.
 __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int count, int arrivals)
 {
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
@@ -45,7 +46,7 @@ __device__ __forceinline__ void start_barriers(unsigned long long* barriers, int
             asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
 }
 
