@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.parts.beside import Beside
-from tilegen.ir.parts.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.parts.index_range import Range as Range
 from tilegen.ir.parts.lists import LISTS, Hits
 from tilegen.ir.parts.named import Named
@@ -206,7 +206,7 @@ class Kernel:
     different: tuple[str, ...] = ()
     rising: tuple[tuple[str, Affine], ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | BestOfTiles | None = None
+    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | Anchored | BestOfTiles | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)
@@ -288,6 +288,7 @@ class Stmt:
     for the start of its reduction ("C.best.init" for the companion of an arg reduction); `instance` is the point of
     that statement that runs here, one entry for each of its loops. A copy has `instance` None and the name of the
     buffer it fills; which element of a tensor it hands over is plain if it has that, and stands in `element` if not.
+    With `term` it stores the element only where that instance has its only term.
 
     With `reduce`, the target is updated: target = target (reduce) value. For argmax and argmin, `best` is the access to
     the best value and `arg` the index that goes with `value`; a strictly better value replaces, so the first of equals
@@ -308,6 +309,7 @@ class Stmt:
     atomic: bool = False
     hits: Hits | None = None
     element: tuple[Affine, ...] | None = None
+    term: tuple[Affine, ...] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from tilegen.errors import Span
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import ONLY, Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
-from tilegen.ir.parts.derived import BestOfTiles, Ranked, Regrouped
+from tilegen.ir.parts.derived import Anchored, BestOfTiles, Ranked, Regrouped
 from tilegen.ir.reductions.initial import init_value
 
 
@@ -24,7 +24,7 @@ def buffer_of(tensor: Tensor) -> Buffer:
 
 
 def derive(
-    kernel: Kernel, made: Regrouped | Ranked | BestOfTiles, places: Mapping[str, tuple[Equation, ...]]
+    kernel: Kernel, made: Regrouped | Ranked | Anchored | BestOfTiles, places: Mapping[str, tuple[Equation, ...]]
 ) -> Kernel:
     """The kernel with other equations in the place of those of the targets in `places`.
 

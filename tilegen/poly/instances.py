@@ -291,10 +291,9 @@ def leaf_of(path: tuple[Loop, ...], stmt: Stmt, original: Original | None = None
     """The statement in the loops of `path`, with what the kernel's promises say of it."""
     names, kinds, extents = ([getattr(loop, what) for loop in path] for what in ("name", "kind", "extent"))
     promise = None
-    if stmt.hits and not stmt.reduce:
-        promise = Promise((stmt.name,), stmt.instance or ())  # no two hits have one rank
-    elif stmt.reduce == ONLY:
-        promise = Promise((stmt.name,), (stmt.instance or ())[-1:])  # one row has the element
+    if stmt.reduce == ONLY or stmt.hits and not stmt.reduce:
+        # One term has the element, and no two hits have one rank.
+        promise = Promise((stmt.target.buffer,), stmt.term or stmt.instance or ())
     elif original and original.kernel.different and stmt.instance is not None and stmt.name in original.statements:
         elements = [(use.buffer, use.index) for use in _elements(original, stmt.name, stmt.instance)]
         promise = promise_of(path, stmt, elements, original.kernel.different)

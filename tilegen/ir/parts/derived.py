@@ -43,6 +43,14 @@ class RoundedUp:
 
 
 @dataclass(frozen=True)
+class Anchored:
+    """The reduction of `target`, of terms from a row's start on, has a `loop` over all places where that may be."""
+
+    target: str
+    loop: str
+
+
+@dataclass(frozen=True)
 class Ranked:
     """The list that `target` counts stores its hits at the rank that the tensor `names[0]` has.
 

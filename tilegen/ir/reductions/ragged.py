@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.choices import all_of
 from tilegen.ir.facts.ranges import interval_of
-from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Nothing, Op
+from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Nothing, Op, Stmt
 from tilegen.ir.walk import walk
 
 # The sign of a comparison with an index on its left -> whether it is an upper end, and what is added to the other side.
@@ -80,13 +80,21 @@ class Bounds:
         """The loops and sizes that the ends speak of."""
         return _names_in(self.first, self.end)
 
+    @property
+    def pick_one(self) -> bool:
+        """True if one iteration runs, which a promise says that the loop has."""
+        match self.first, self.end:
+            case Bound(value, more, 1, True), Bound(other, behind, 1, True):
+                return (other, behind) == (value, more + 1)
+        return False
+
     def may_need(self, test: Condition, sizes: Collection[str]) -> bool:
-        """True if the test may be what lets the ends be read: it speaks of nothing but what they speak of.
+        """True if the test may be what lets the ends be read: it speaks of what they speak of, and of sizes.
 
         All elements of a row can be read where one is to be found.
         """
-        read = [end for end in (self.first, self.end) if isinstance(end, Bound)]
-        return bool(read) and test.value.names() <= _names_in(*read) | frozenset(sizes)
+        names = _names_in(*(end for end in (self.first, self.end) if isinstance(end, Bound)))
+        return not names.isdisjoint(test.value.names()) and test.value.names() <= names | frozenset(sizes)
 
 
 def _names_in(*ends: End | None) -> frozenset[str]:
@@ -194,6 +202,17 @@ def term_of(value: Expr) -> tuple[Expr, Expr] | None:
         case Op("select", (test, term, Nothing())):
             return test, term
     return None
+
+
+def only_where(test: Expr, value: Expr) -> Expr:
+    """The value where the test holds, and no value elsewhere."""
+    return Op("select", (test, value, Nothing(0, value.dtype)), value.dtype)
+
+
+def stored_value(stmt: Stmt) -> Expr:
+    """What a copy stores, wherever it does."""
+    chosen = term_of(stmt.value) if stmt.term is not None else None
+    return chosen[1] if chosen else stmt.value
 
 
 def conjuncts(test: Expr) -> Iterator[Expr]:

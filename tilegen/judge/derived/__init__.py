@@ -9,7 +9,8 @@ its best tiles (`best_of_tiles`). Each value is defined before it is read (`recu
 from __future__ import annotations
 
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.parts.derived import BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.judge.derived.anchored import check_anchored
 from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
 from tilegen.judge.derived.computed import check_computed
 from tilegen.judge.derived.parts import check_split
@@ -35,6 +36,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_regrouped(kernel, kernel.origin, kernel.derived)
             case Ranked():
                 check_ranked(kernel, kernel.origin, kernel.derived)
+            case Anchored():
+                check_anchored(kernel, kernel.origin, kernel.derived)
             case BestOfTiles():
                 check_best_of_tiles(kernel, kernel.origin, kernel.derived)
             case _:
@@ -47,7 +50,9 @@ def check_derived(kernel: Kernel) -> None:
 
 def _check_running(origin: Kernel, made: object) -> None:
     """Refused where a reduction that is read while it runs gets other terms, or what reads it another place."""
-    changed = made.target if isinstance(made, Split | ComputedAt | RoundedUp | Regrouped | BestOfTiles) else None
+    changed = (
+        made.target if isinstance(made, Split | ComputedAt | RoundedUp | Regrouped | Anchored | BestOfTiles) else None
+    )
     for equation in origin.equations:
         if equation.running is not None and changed in (equation.target, equation.running):
             raise Refused(
