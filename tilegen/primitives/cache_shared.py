@@ -17,6 +17,7 @@ from tilegen.primitives.rewriting.names import name_of_copy
 from tilegen.primitives.rewriting.panels import in_panels, place_in
 from tilegen.primitives.rewriting.redirect import with_copies
 from tilegen.primitives.rewriting.region import Point, Region, new_buffer, region_of
+from tilegen.primitives.rewriting.terms_alone import stored_where_computed
 from tilegen.primitives.rewriting.tree import need_buffer
 
 
@@ -115,6 +116,7 @@ class CacheShared:
         guard = () if fill and region.fallback else bounds_conditions(region.buffer, source, extents, around)
         stmt = self._copy_stmt(region, copy, place, source, guard, fill)
         around_stmt = [Loop(name, const(extent), (), kind) for name, extent, kind in heads]
+        stmt = stmt if fill else stored_where_computed(tree, region, stmt, source)
         return in_loops(around_stmt, replace(stmt, element=element_copied(tree, region, source)))
 
     def _copy_loops(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, Mismatch, Values, vector_bytes
@@ -12,6 +14,10 @@ from tilegen.lowering.launch import program as p
 class Vectors(Values):
     def vector(self, node, texts):
         match node:
+            case p.VectorStore(where=where) | p.VectorCopy(where=where) if where:
+                text = self._take(texts, c_text.If)
+                same(self.term(text.test), self._value(where), "where a vector is stored")
+                self.vector(replace(node, where=None), list(text.body))
             case p.VectorCopy(asynchronous=True) if self.cuda:
                 call = self._take(texts, c_text.Call).call
                 places = [self.place(arg[1]) if arg[0] == "&" else None for arg in call[3][:2]]

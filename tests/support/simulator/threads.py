@@ -8,6 +8,7 @@ not reach), "bounds", "uninitialised", "misaligned", "scope", "values" (an outpu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 from tests.support.enumeration.runs import Wrong, as_written, lies_in, verdict  # noqa: F401
@@ -219,11 +220,14 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                     self.registers[name, (lane,)] = self._read(element)
             case VectorDeclare(name):
                 self.registers = {k: v for k, v in self.registers.items() if k[0] != name}
+            case VectorStore(where=where) | VectorCopy(where=where) if where and not self._value(where):
+                pass
             case VectorStore(name, _, width, target):
                 for lane, element in enumerate(self._lanes(target, width)):
                     value = self._register(name, (lane,))
                     self._update(element, node.update, value) if node.update else self._write(element, value)
             case VectorCopy(_, width, target, source):
+                node = replace(node, where=None)
                 values = [self._value(node.value(element)) for element in self._lanes(source, width)]
                 for element, value in zip(self._lanes(target, width), values, strict=True):
                     if node.asynchronous:

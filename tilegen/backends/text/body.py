@@ -140,6 +140,9 @@ class Body:
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
         w = self._writer
+        if isinstance(node, VectorStore | VectorCopy) and node.where:
+            inner = self._vector(replace(node, where=None))
+            return under_head(f"if ({w.value(node.where, -1)})", inner, braces=False)
         match node:
             case VectorLoad(name, dtype, width, source):
                 lanes = self._lanes_at(source, dtype, width, const=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Buffer, Const, Load
+from tilegen.ir.reductions.ragged import stored_value
 from tilegen.poly.execution import ways_before
 from tilegen.poly.instances import Placed, Projection, Use, with_divisions
 from tilegen.poly.rows import Row
@@ -140,9 +141,11 @@ def _touches(program: Projection, placed: Placed) -> Iterable[Touch]:
 def _handed_over(program: Projection, placed: Placed) -> Iterable[Touch]:
     """Both accesses of a copy: they stand for one element."""
     stmt = placed.leaf.stmt
-    if not isinstance(stmt.value, Load) or stmt.reduce or stmt.best:
+    value = stored_value(stmt)
+    if not isinstance(value, Load) or stmt.best:
         raise Refused(f"'{stmt.name}' is a copy, and does more than copy")
-    read, write = placed.leaf.uses
+    read = next(use for use in placed.leaf.uses if (use.buffer, use.index) == (value.buffer, value.index))
+    write = placed.leaf.uses[-1]
     tensor = tensor_of(program.buffers, read.buffer)
     if tensor != tensor_of(program.buffers, write.buffer):
         raise Refused(

@@ -32,7 +32,7 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.parts.named import Named
-from tilegen.ir.reductions.ragged import Bounds
+from tilegen.ir.reductions.ragged import Bounds, only_where
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.memory import bytes_of
@@ -117,7 +117,8 @@ class VectorLoad:
 class VectorStore:
     """The vector variable `name` into `width` neighbours of `target`.
 
-    With `update`, the word of a reduction, each of them is updated atomically with its lane.
+    With `update`, the word of a reduction, each of them is updated atomically with its lane. With `where`, a test of
+    data, they are stored only where that holds.
     """
 
     name: str
@@ -125,6 +126,7 @@ class VectorStore:
     width: int
     target: Access
     update: str = ""
+    where: Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ class VectorDeclare:
 class VectorCopy:
     """`width` neighbours of `source` into as many of `target`, at once; asynchronously if so marked.
 
-    With `inside`, a test of places, `source` is read only where that holds, and zeros are written elsewhere.
+    With `inside`, a test of places, `source` is read only where that holds, and zeros are written elsewhere. With
+    `where`, a test of data, `target` is written only where that holds.
     `origin` is the statement that this does for each value of `lane`.
     """
 
@@ -150,12 +153,15 @@ class VectorCopy:
     source: Access
     asynchronous: bool = False
     inside: Expr | None = None
+    where: Expr | None = None
     origin: Stmt | None = field(default=None, compare=False, repr=False)
     lane: str = field(default="", compare=False, repr=False)
 
     def value(self, source: Access) -> Expr:
         """What the lane that reads `source` writes."""
         element = Load(source.buffer, source.index, self.dtype)
+        if self.where:
+            return only_where(self.where, element)
         return Op("select", (self.inside, element, Const(0, self.dtype)), self.dtype) if self.inside else element
 
     @property
@@ -317,6 +323,7 @@ class Launch:
         dependent: it may begin while the launch before it on the stream still runs.
         dealt: if not 0, its coordinates along block.x are tiles, which any number of blocks share out, in groups of so
             many rows (`lowering.dealing`); `grid` counts these.
+        ends: of each of these loops, between which ends it runs, where data give some; else empty.
         named: numbers that parameters of the schedule gave.
         maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
     """
@@ -348,6 +355,7 @@ class Launch:
     cluster: Cluster | None = None
     dependent: bool = False
     dealt: int = 0
+    ends: tuple[Bounds | None, ...] = ()
     named: tuple[Named, ...] = ()
 
     @property

@@ -16,8 +16,10 @@ from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.hardware.atomics import WIDE
 from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.printing.show import show_condition
+from tilegen.ir.reductions.ragged import term_of
+from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards.guards import IsImplied, Tests
 from tilegen.lowering.guards.reads import inside
@@ -197,6 +199,10 @@ class _Lanes:
         memory = self.needs.buffers[stmt.target.buffer]
         dtype, wide = memory.dtype, memory.space == "global" and (stmt.reduce, memory.dtype, self.width) in WIDE
         update = stmt.reduce if stmt.atomic and wide else None
+        alone = term_of(stmt.value) if stmt.reduce == ONLY and self._fits(stmt.target) else None
+        where = alone[0] if alone and not speaks_of(alone[0], frozenset((self.lane,))) else None
+        if alone and where:
+            stmt = replace(stmt, value=alone[1], reduce=None)
         stored = stmt.reduce == update and self._fits(stmt.target)
         value = stmt.value
         if stored and not update and isinstance(value, Load) and value.dtype == dtype:
@@ -205,9 +211,11 @@ class _Lanes:
                 self._forget(stmt)
                 test = condition_of(inside_) if inside_ else None
                 start = self._start(stmt.target)
-                return (VectorCopy(dtype, self.width, start, source, inside=test, origin=stmt, lane=self.lane),)
+                if not (where and test):
+                    origin = replace(stmt, reduce=ONLY) if where else stmt
+                    return (VectorCopy(dtype, self.width, start, source, False, test, where, origin, self.lane),)
 
-        if copy := self._of_registers(stmt, guard, stored and not update):
+        if not where and (copy := self._of_registers(stmt, guard, stored and not update)):
             return (copy,)
 
         def load(value: Load) -> Load:
@@ -228,7 +236,7 @@ class _Lanes:
             bare = replace(bare, target=Access(name, (var(self.lane),)), reduce=None, atomic=False)
         ops += [substitute(bare, {self.lane: const(lane)}) for lane in range(self.width)]
         if target is not None:
-            ops.append(VectorStore(name, dtype, self.width, target, update or ""))
+            ops.append(VectorStore(name, dtype, self.width, target, update or "", where))
         self._forget(stmt)
         return tuple(ops)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilegen.ir.nodes import Access, Buffer, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import rewrite_accesses, rewrite_nodes, stmts
 from tilegen.primitives.rewriting.region import Point, Region, is_meant, uses_in
+from tilegen.primitives.rewriting.terms_alone import sent_to_copy
 from tilegen.primitives.rewriting.tree import change_loops
 
 
@@ -35,7 +36,7 @@ def redirect(
             return Access(new, index(access.index))
 
         sent = rewrite_accesses(stmt, change)
-        return replace(sent, element=met[0]) if met and stmt.is_copy and old.role != "copy" else sent
+        return replace(sent_to_copy(sent), element=met[0]) if met and stmt.is_copy and old.role != "copy" else sent
 
     return rewrite_nodes(body, lambda node: send(node) if isinstance(node, Stmt) else node)
 

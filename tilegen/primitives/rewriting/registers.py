@@ -9,6 +9,7 @@ from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Condition, Load, Loop
 from tilegen.ir.walk import in_loops, rewrite_indices, substitute
 from tilegen.primitives.rewriting.elements import element_copied
 from tilegen.primitives.rewriting.region import Point, Region
+from tilegen.primitives.rewriting.terms_alone import stored_where_computed
 
 
 def load_and_store(
@@ -19,9 +20,10 @@ def load_and_store(
     load = Load(name, source, copy.dtype, region.fallback)
     back = Load(copy.name, place, copy.dtype)
     element = element_copied(tree, region, source)
+    store = Stmt(copy.name, Access(name, source), back, guard=guard, element=element)
     return (
         Stmt(copy.name, Access(copy.name, place), load, guard=guard, element=element) if region.loads else None,
-        Stmt(copy.name, Access(name, source), back, guard=guard, element=element) if region.stores else None,
+        stored_where_computed(tree, region, store, source) if region.stores else None,
     )
 
 

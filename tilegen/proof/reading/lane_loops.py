@@ -10,7 +10,8 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware.atomics import WIDE
 from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.reductions.ragged import only_where
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
 from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import (
@@ -78,8 +79,8 @@ def _expand(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
                 known.loaded[name] = (source, width)
             case VectorDeclare(name, _, width):
                 known.opened[name] = _Open(width)
-            case VectorStore(name, _, width, target, update):
-                out += _expand_store(known, name, width, target, update)
+            case VectorStore():
+                out += _expand_store(known, node)
             case VectorCopy():
                 out.append(_expand_copy(node, known))
             case _:
@@ -132,7 +133,8 @@ def _statement(stmt: Stmt, known: _Variables) -> tuple[Spmd, ...]:
     return ()
 
 
-def _expand_store(known: _Variables, name: str, width: int, target: Access, update: str) -> tuple[Spmd, ...]:
+def _expand_store(known: _Variables, node: VectorStore) -> tuple[Spmd, ...]:
+    name, width, target, update, where = node.name, node.width, node.target, node.update, node.where
     opened = known.opened.pop(name, None)
     order = [const(lane) for lane in range(width)]
     if opened is None or [s.target.index[0] for s in opened.lanes] != order:
@@ -144,6 +146,8 @@ def _expand_store(known: _Variables, name: str, width: int, target: Access, upda
     if update and (memory.space != "global" or (update, memory.dtype, width) not in WIDE):
         raise Refused(f"there is no atomic {update} of {width} neighbours in '{target.buffer}' at once")
     stmts = [replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)]
+    if where:
+        stmts = [replace(s, value=only_where(where, s.value), reduce=ONLY) for s in stmts]
     return roll([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)
 
 
@@ -251,7 +255,7 @@ def check_aligned(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -
 
 def _accesses(value: VectorLoad | VectorStore | VectorCopy) -> tuple[tuple[Access, str, int], ...]:
     match value:
-        case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access, _):
+        case VectorLoad(_, dtype, width, access) | VectorStore(_, dtype, width, access):
             return ((access, dtype, width),)
         case VectorCopy(dtype=dtype, width=width, target=target, source=source):
             return (target, dtype, width), (source, dtype, width)
