@@ -13,9 +13,12 @@ from tests.support.reader.readback import difference
 from tests.support.written import built, tree_from
 from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference
-from tilegen.ir.affine import const
+from tilegen.ir.affine import const, var
+from tilegen.ir.nodes import Op, Stmt
+from tilegen.ir.reductions.ragged import stored_value
+from tilegen.ir.walk import rewrite, substitute
+from tilegen.judge import judge
 from tilegen.lab.counts.trips import with_mean_trips
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For
@@ -89,6 +92,31 @@ LINE = (
     cache_shared(W, at=ko, vector=4)
 """
 )
+ALIGNED = (
+    KERNEL[: KERNEL.index("    order(P.t")]
+    + """\
+    anchor(Y) -> s
+    order(P.g, P.s, P.t, P.f, k)
+    order(Y.g, s, Y.t, Y.f)
+    fuse(P.g, Y.g) -> g
+    fuse(P.s, s) -> s
+    fuse(P.t, Y.t) -> row
+    fuse(P.f, Y.f) -> f
+    shift(row, s) -> t
+    tile(f, 8) -> c, l
+    tile(t, 8) -> b, w
+    tile(k, 8) -> ko, ki
+    order(g, s, b, c, ko, w, l, ki)
+    deal(g, s, b, c, group=2)
+    bind(w, thread.y)
+    bind(l, thread.x)
+    cache_register(P, at=c)
+    cache_shared(X, at=ko, vector=4)
+    cache_shared(W, at=ko, vector=4)
+"""
+)
+STORED = ALIGNED + "    cache_register(Y, at=c) -> Yr\n    cache_shared(Y, at=c, vector=4) -> Ys\n"
+DEALT = {"aligned": ALIGNED, "stored": STORED}
 TEXTS = {"threads": THREADS, "tiles": TILES, "pipelined": TILES + "    pipeline(ko, 3)\n", "line": LINE}
 VERSIONS = ({}, {"vector": False}, {"wide": True}, {"whole": True})
 
@@ -140,10 +168,49 @@ def starts_of(rows):
     yield [0, 7, 8, 9, 16, 17, 23, 24, rows - 1, rows - 1, rows]
 
 
+@pytest.mark.parametrize("text", [*DEALT.values(), STORED.replace("i32", "i64")])
+def test_tiles_of_each_group_are_dealt(text):
+    tree = tree_from(text)
+    for version in VERSIONS:
+        launches = lower(tree, **version)
+        assert [ends is not None for ends in launches[0].ends] == [False, True, True, False]
+        assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+        for language in ("cuda", "opencl"):
+            assert difference(emit(launches, language), launches, language) is None
+
+
+def test_a_block_goes_from_group_to_group():
+    text = emit(lower(tree_from(STORED), whole=True))
+    head = """\
+    int tile = blockIdx.x;  // counted on from matrix to matrix
+
+    // fuse(P.g, Y.g) -> g
+    for (int g = 0; g < G; ++g) {
+        const int s = start[g];  // anchor(Y) -> s
+        const Tiles tiles = {1, (start[g + 1] - s + 7) / 8, F / 8, 2};
+
+        for (; tile < count_tiles(tiles); tile += gridDim.x) {
+"""
+    assert head in text
+    assert "if (b * 8 + t + s < start[g + 1])\n" in text
+    assert "for G*N/8*F/8 tiles" in text  # of all starts, one counts
+
+
+@pytest.mark.parametrize("fault", ["early end", "late row", "other end"])
+@pytest.mark.parametrize("name", DEALT)
+def test_the_proof_refuses_other_tiles(name, fault):
+    tree = tree_from(DEALT[name])
+    (launch,) = lower(tree)
+    faulty = [*ragged_faults.FAULTS[fault](launch)]
+    assert len(faulty) == 3
+    for each in faulty:
+        assert prove(tree.kernel, (each,), tree.reassociated).violation is not None
+
+
 @pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, *DEALT])
 def test_any_groups_do(name):
-    check_any_groups(TEXTS[name])
+    check_any_groups((TEXTS | DEALT)[name])
 
 
 def check_any_groups(text, change=lambda wanted: wanted):
@@ -207,11 +274,35 @@ def test_blocks_have_a_group_each():
     check_any_groups(BY_GROUP)
 
 
-def test_no_copy_is_kept_for_a_part_of_the_groups():
-    with pytest.raises(IllegalStep) as refused:
-        tree_from(BY_GROUP + "    cache_register(Y, at=c)\n")
-    assert "'Y.reg' is kept for some of the iterations that may have the only term" in str(refused.value)
-    assert "Y(t=0, f=0, g=0) may have that of Y[0, 0], or Y(t=0, f=0, g=1)" in str(refused.value)
+def test_a_copy_for_a_part_of_the_groups_is_stored_where_their_rows_are():
+    tree = tree_from(BY_GROUP + "    cache_register(Y, at=c)\n")
+    assert "Y.reg[w, l]  if b*8 + w >= start[g] and b*8 + w < start[g + 1] and" in str(tree)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+    def everywhere(value):
+        if isinstance(value, Stmt) and value.term:
+            return replace(value, value=stored_value(value), term=None, reduce=None)
+        return value
+
+    faulty = judge(replace(tree, body=rewrite(tree.body, everywhere)))
+    assert faulty.sentence == "'Y.reg' is kept for some of the iterations that may have the only term of an element"
+    assert "Y(t=0, f=0, g=0) may have that of Y[0, 0], or Y(t=0, f=0, g=1)" in faulty.witness
+
+
+@pytest.mark.parametrize("change", ["another test", "a later group", "another row"])
+def test_a_copy_is_stored_back_for_its_own_group(change):
+    tree = tree_from(BY_GROUP + "    cache_register(Y, at=c)\n")
+
+    def other(value):
+        if not isinstance(value, Stmt) or not value.term:
+            return value
+        if change == "another test":
+            return rewrite(value, lambda v: replace(v, name="<=") if isinstance(v, Op) and v.name == "<" else v)
+        if change == "another row":
+            return replace(value, term=(value.term[0] + 1, *value.term[1:]))
+        return substitute(value, {"g": var("g") + 1})
+
+    assert judge(replace(tree, body=rewrite(tree.body, other))) is not None
 
 
 def test_what_a_row_says_may_be_a_choice():

@@ -102,7 +102,7 @@ class _Parts:
         return " && ".join(bounds) or "true"
 
     def blocks_of(self, launch: Launch) -> str:
-        return ", ".join(self._write.product(along.factors) for along in launch.grid)
+        return ", ".join(self._write.product(along.counted) for along in launch.grid)
 
     def shared_of(self, launch: Launch) -> int:
         return dynamic_shared_bytes(launch)

@@ -193,7 +193,7 @@ def _lower_launch(
     body = join_stores(body)
     body = _choose_reads(body, node, memory, ids, is_implied)
     body = roles.name(body)
-    body = run_between_ends(body, Around(tree.kernel, memory, _threads(node), is_implied))
+    body = run_between_ends(body, Around(tree.kernel, memory, _threads(node, block), is_implied))
     if found := ragged - {each.name for each in nodes(body) if isinstance(each, For) and each.ends}:
         return _lower_launch(tree, pipes, number, name, version, ragged - found)
 
@@ -353,9 +353,10 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
     return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.consuming)}
 
 
-def _threads(node: Node) -> dict[str, int]:
-    """How many threads there are along each coordinate that does something."""
-    return {loop.name: loop.extent.const for loop in loops(node) if loop.kind in THREAD_KINDS}
+def _threads(node: Node, block: Block) -> dict[str, int]:
+    """How many threads there are along each coordinate that does something, and in all."""
+    along = {loop.name: loop.extent.const for loop in loops(node) if loop.kind in THREAD_KINDS}
+    return along | {block.tid: block.consuming}
 
 
 def _launch_names(tree: Tree) -> list[str]:

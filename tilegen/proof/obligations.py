@@ -143,7 +143,7 @@ def questions(
         ("barriers", (), (lambda: check_minimal(certain, meetings_of_waits(events()) if arrives else ()),)),
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
-        ("ragged", (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else (), ()),
+        ("ragged", (), (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else ()),
         ("waits", (), (lambda: check_waits(program, barriers, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),

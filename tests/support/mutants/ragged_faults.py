@@ -24,7 +24,13 @@ def _told(change):
                             (replace(node, ends=replace(node.ends, **{name: new})),) for new in change(name, end)
                         )
 
-        return edited(program, each)
+        yield from edited(program, each)
+        for place, ends in enumerate(program.ends):
+            for name in ("first", "end") if ends else ():
+                if end := getattr(ends, name):
+                    for new in change(name, end):
+                        changed = replace(ends, **{name: new})
+                        yield replace(program, ends=(*program.ends[:place], changed, *program.ends[place + 1 :]))
 
     return fault
 

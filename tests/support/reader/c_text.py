@@ -225,7 +225,7 @@ class _Reader:
         target = self.expression()
         if target[0] in ("call", "++") and self.took(";"):
             return Call(target)
-        sign = self.take("=", "+=", "*=", "|=")
+        sign = self.take("=", "+=", "-=", "*=", "|=")
         return self.end_statement(Assign(target, sign, self.expression()))
 
     def end_statement(self, node):
@@ -235,11 +235,11 @@ class _Reader:
     def loop(self):
         """`for (kind name = 0; name < extent; ++name)`, or with a first value, a test more, and another step."""
         self.take("for"), self.take("(")
-        kind = self.take()
-        kind += f" {self.take()}" if self.next() == kind == "long" else ""
-        name = self.declared(self.take())
-        self.take("=")
-        first = self.expression()
+        kind, name, first = "", self.next(1), ()
+        if self.next() != ";":  # else it goes on with a variable
+            kind = self.take()
+            kind += f" {self.take()}" if self.next() == kind == "long" else ""
+            name, first = self.declared(self.take()), self.take("=") and self.expression()
         self.take(";"), self.take(name), self.take("<")
         extent = self.binary(_LEVELS.index(("+", "-")))
         also = self.expression() if self.took("&&") else ()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, cast_term, combine_terms
 from tilegen.ir.affine import var
+from tilegen.ir.facts.choices import all_of
 from tilegen.ir.nodes import THREAD_KINDS, Index, Op, Stmt
 from tilegen.ir.reductions.ragged import Bound, Found
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.launch.program import For
+from tilegen.lowering.launch.program import For, VectorCopy, VectorStore
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _HOLDS = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}
@@ -36,10 +39,7 @@ class Ragged:
         if text.next:
             self._found(first, text.next, self._value(first.element), node)
 
-        def tested(value):
-            return self._with_tests_left(value, node) if isinstance(value, Stmt) else value
-
-        self.body(rewrite(node.body, tested), text.body)
+        self.body(rewrite(node.body, lambda value: self._with_tests_left_in(value, node)), text.body)
         self.scope = outer
 
     def _found(self, end, text, place, node):
@@ -71,6 +71,13 @@ class Ragged:
         for rest in (0, bound.by - 1):
             number = place * bound.by + rest - more
             same(_with_number(found, data, number), place, f"an end of {node.name}")
+
+    def _with_tests_left_in(self, value, node):
+        """A part of the loop without the tests of data that hold in all iterations that run."""
+        if isinstance(value, VectorStore | VectorCopy) and value.where:
+            left = [part for part in _parts(value.where) if not self._holds(part, node)]
+            return replace(value, where=all_of(left) if left else None)
+        return self._with_tests_left(value, node) if isinstance(value, Stmt) else value
 
     def _with_tests_left(self, stmt, node):
         """The statement without the tests of data that hold in all iterations that run."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from tilegen.ir.walk import loops
 
@@ -65,8 +66,8 @@ class TileThread:
 
     def tiles(self, node, path):
         launch, sizes = self.home.launch, self.home.sizes
-        count = launch.grid[0].evaluate(sizes)
-        for number in range(self.block[0], count, min(count, SHARING)):
+        count = prod(factor.evaluate(sizes) for factor in launch.grid[0].factors)  # those too that data leave out
+        for number in range(self.block[0], count, min(launch.grid[0].evaluate(sizes), SHARING)):
             self.env |= tile_at(launch, number, sizes)
             yield from self._body(node.body, (*path, number))
         for name, kind, _ in launch.coordinates:

@@ -15,7 +15,7 @@ from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import TILES, names_of, places_in_rings
-from tilegen.backends.text.tiles import describe_tiles, tile_coordinates
+from tilegen.backends.text.tiles import describe_tiles
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.values.expr import Writer
@@ -211,7 +211,7 @@ def _describe_grid(launch: Launch) -> str:
 
 def _describe_blocks(along: Product) -> str:
     """Blocks along an axis, for a reader."""
-    factors = [formula(factor) for factor in along.factors]
+    factors = [formula(factor) for factor in along.counted]
     return "*".join(f"({f})" if len(factors) > 1 and " " in f and not f.startswith("ceil") else f for f in factors)
 
 
@@ -281,8 +281,8 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
     rows: list[tuple[str, str, str]] = []  # what is declared, the note beside it, the steps that made the loop
     used = body.used_names()
     integer = index_type(launch, writer.dialect)
-    dealt = {name for name, _ in tile_coordinates(launch, writer)}
-    if dealt:
+    dealt = {name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x"}
+    if dealt and not launch.ends:
         rows.append((f"const Tiles {writer.names[TILES]} = {describe_tiles(launch, writer)};", "", ""))
     for name, kind, step in launch.coordinates:
         if name in used and name not in dealt:

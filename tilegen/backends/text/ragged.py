@@ -8,7 +8,7 @@ from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Load
-from tilegen.ir.reductions.ragged import Bound, Found
+from tilegen.ir.reductions.ragged import Bound, Bounds, Found
 from tilegen.lowering.launch.program import For
 
 _SUM, _ATOM = 5, 8
@@ -17,8 +17,9 @@ _DATA = "data"
 
 def ends(loop: For, w: Writer) -> tuple[str, str, str]:
     """The first iteration of a ragged loop, what has to hold of the others, and how it goes on to the next."""
-    assert loop.ends
     name, first, behind, step = w.names[loop.name], "0", w.index(loop.extent, _SUM), f"++{w.names[loop.name]}"
+    if loop.ends is None:
+        return first, f"{name} < {behind}", step
     match loop.ends.first:
         case Bound() as bound:
             first = _iteration(bound, loop.extent, w)
@@ -32,6 +33,11 @@ def ends(loop: For, w: Writer) -> tuple[str, str, str]:
         case Found(element, place, slope):
             behind += f" && {w.value(element, _ATOM)} <= {w.index(place - var(loop.name) * slope, _SUM)}"
     return first, f"{name} < {behind}", step
+
+
+def last_iteration(bounds: Bounds, extent: Affine, w: Writer) -> str:
+    """How many iterations a loop has that begins with its first one."""
+    return _iteration(bounds.end, extent, w) if isinstance(bounds.end, Bound) else w.index(extent)
 
 
 def _above(element: Load, place: str, loop: For, w: Writer, slope: int = 0) -> str:

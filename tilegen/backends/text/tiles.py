@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import reduce
 
 from tilegen.backends.text.lines import under_head
 from tilegen.backends.text.names import TILES
+from tilegen.backends.text.ragged import ends, last_iteration
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
 from tilegen.lowering import Launch
+from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.program import For, Spmd, names_in
 
 
 def describe_tiles(launch: Launch, writer: Writer) -> str:
     """How many there are: matrices, rows and columns, and rows of a group."""
     factors = launch.grid[0].factors if len(launch.grid[0].factors) > 1 else (launch.grid[0].factors[0], const(1))
-    matrices, rows, columns = factors[:-2], factors[-2], factors[-1]
+    matrices, rows, columns = () if launch.ends else factors[:-2], factors[-2], factors[-1]
     counts = [" * ".join(writer.index(factor, 7) for factor in matrices) or "1", *map(writer.index, (rows, columns))]
+    if launch.ends and (bounds := launch.ends[-2]):
+        counts[1] = last_iteration(bounds, rows, writer)
     if launch.wide:
         counts = [f"(int)({count})" for count in counts]
     return f"{{{', '.join(counts)}, {launch.dealt}}}"
@@ -30,6 +36,8 @@ def tile_coordinates(launch: Launch, writer: Writer, tile: str = "tile") -> Iter
     given, first = f"({writer.names.get(TILES)}, {tile})", max(0, len(names) - 2)
     factors = launch.grid[0].factors
     for n, name in enumerate(names):
+        if launch.ends and n < first:
+            continue
         if n == first or len(names) == 1:
             yield name, f"row_of_tile{given}"
         elif n == first + 1:
@@ -43,7 +51,7 @@ def tile_loop(
     launch: Launch, loop: For, writer: Writer, note: Callable[[str], str], lines: Callable[[Iterable[Spmd]], list[str]]
 ) -> list[str]:
     """The loop over the tiles of a block, with the coordinates that it speaks of; `lines` writes what is in it."""
-    tile, count = writer.names[loop.name], f"count_tiles({writer.names[TILES]})"
+    tile, tiles = writer.names[loop.name], writer.names[TILES]
     first, blocks = ("blockIdx.x", "gridDim.x") if writer.dialect is CUDA else ("get_group_id(0)", "get_num_groups(0)")
     used, steps = names_in(walk(loop.body)), {name: step for name, _, step in launch.coordinates}
     integer = writer.dialect.types["i64" if launch.wide else "i32"]
@@ -51,5 +59,32 @@ def tile_loop(
     rows = [(f"const {integer} {writer.names[name]} = {value};", note(steps[name])) for name, value in found]
     width = max((len(text) for text, _ in rows), default=0)
     declared = [f"{text:{width}}  // {beside}" if beside else text for text, beside in rows]
-    head = f"for (int {tile} = {first}; {tile} < {count}; {tile} += {blocks})"
-    return under_head(head, [*declared, "", *lines(loop.body)], braces=True)
+    outer = _loops_between_ends(launch)
+    start, count = "" if outer else f"int {tile} = {first}", f"count_tiles({tiles})"
+    body = reduce(lambda body, around: left_to_test(replace(around, body=body)), outer, loop.body)
+    head = f"for ({start}; {tile} < {count}; {tile} += {blocks})"
+    walked = under_head(head, [*declared, "", *lines(body)], braces=True)
+    if not outer:
+        return walked
+    walked = [f"const Tiles {tiles} = {describe_tiles(launch, writer)};", "", *walked, f"{tile} -= {count};"]
+    for each in reversed(outer[:-2]):
+        beside = f"  // {text}" if (text := note(steps[each.name])) else ""
+        begin, test, step = ends(each, writer)
+        if each.ends and each.ends.pick_one:
+            walked = [f"const {integer} {writer.names[each.name]} = {begin};{beside}", *walked]
+        else:
+            walked = under_head(
+                f"for ({integer} {writer.names[each.name]} = {begin}; {test}; {step})", walked, braces=True
+            )
+            walked = [f"//{beside.removeprefix('  //')}", *walked] if beside else walked
+    return [f"int {tile} = {first};  // counted on from matrix to matrix", "", *walked]
+
+
+def _loops_between_ends(launch: Launch) -> list[For]:
+    """The loops over tiles, where data give ends of some, outermost first."""
+    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"] if launch.ends else []
+    extents = launch.grid[0].factors
+    return [
+        For(name, extent, (), "ragged", ends=bounds)
+        for name, extent, bounds in zip(names, extents, launch.ends, strict=False)
+    ]

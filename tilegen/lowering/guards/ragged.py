@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import Buffer, Kernel, Loop, Node, Stmt
+from tilegen.ir.nodes import Buffer, Const, Expr, Kernel, Loop, Node, Stmt
 from tilegen.ir.reductions.ragged import (
     Bound,
     Bounds,
@@ -27,7 +27,9 @@ from tilegen.ir.reductions.ragged import (
     bounds_of,
     founds_of,
     is_empty_row,
+    only_where,
     sides_of,
+    term_of,
     without_tests,
 )
 from tilegen.ir.reductions.scatter import speaks_of
@@ -111,7 +113,7 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     if loop.extent.is_const and loop.extent.const <= _SHORT:
         return None
     meet = any(isinstance(each, _MEETING) for each in inside)
-    updates = [v for v in inside if isinstance(v, Stmt) and not _is_inside(v.target.buffer, names, buffers)]
+    updates = [term for v in inside if (term := _term(v, names, buffers))]
     written = {name for v in inside if isinstance(v, Stmt) for name, _ in writes(v)}
     constant = {name: extent.const for name, extent in inner.items() if extent.is_const}
     constant |= around.threads if meet else {}
@@ -119,7 +121,7 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
 
     def end(upper: bool) -> Bound | None:
         bounds = [
-            {(b.value, b.by, b.more - b.more.const): b for b in bounds_of(v.value, upper, loop.name, constant)}
+            {(b.value, b.by, b.more - b.more.const): b for b in bounds_of(v, upper, loop.name, constant)}
             for v in updates
         ]
         for key in bounds[0] if bounds else ():
@@ -131,10 +133,7 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     def found(upper: bool) -> Found | None:
         rising = {name for name, _ in around.kernel.rising} - written
         ends = [
-            {
-                (f.element, f.place - f.place.const, f.slope): f
-                for f in founds_of(v.value, upper, loop.name, constant, rising)
-            }
+            {(f.element, f.place - f.place.const, f.slope): f for f in founds_of(v, upper, loop.name, constant, rising)}
             for v in updates
         ]
         for key in ends[0] if ends else ():
@@ -143,12 +142,22 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
         return None
 
     high, low = found(True), found(False)
-    skips = high and low and _is_next(low, high) and all(is_empty_row(v.value, low, high) for v in updates)
+    skips = high and low and _is_next(low, high) and all(is_empty_row(v, low, high) for v in updates)
     bounds = Bounds(high, low, bool(skips)) if high or low else Bounds(end(False), end(True))
     if bounds == Bounds(None, None) or not _may_be_left_out(loop.name, inside, names, buffers):
         return None
     tests = (c for v in inside if isinstance(v, If) for c in v.test if names.isdisjoint(c.value.names()))
     return None if any(bounds.may_need(c, around.kernel.sizes) for c in tests) else bounds
+
+
+def _term(node: Spmd, names: frozenset[str], buffers: Mapping[str, Buffer]) -> Expr | None:
+    """What a node gives to memory that outlives an iteration; None if it gives it nothing."""
+    match node:
+        case Stmt() if not _is_inside(node.target.buffer, names, buffers):
+            return node.value
+        case VectorStore(target=to, where=test) | VectorCopy(target=to, where=test) if test:
+            return None if _is_inside(to.buffer, names, buffers) else only_where(test, Const(0, node.dtype))
+    return None
 
 
 def _may_be_left_out(loop: str, inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
@@ -163,7 +172,9 @@ def _may_be_left_out(loop: str, inside: list[Spmd], names: frozenset[str], buffe
                 return False
             case Stmt() if not node.reduce and not _is_inside(node.target.buffer, names, buffers):
                 return False
-            case VectorStore(target=to) | VectorCopy(target=to) if not _is_inside(to.buffer, names, buffers):
+            case VectorStore(target=to) | VectorCopy(target=to) if not (
+                node.where or _is_inside(to.buffer, names, buffers)
+            ):
                 return False
             case For(kind="serial" | "unrolled" | "vector" | "ragged") | If() | Flag() | Stmt() | Declare():
                 pass
@@ -214,14 +225,16 @@ def left_to_test(loop: For) -> tuple[Spmd, ...]:
     ends = [replace(bound, sure=False) for bound in every if isinstance(bound, Bound)]
 
     def change(value: object) -> object:
+        if isinstance(value, VectorStore | VectorCopy) and value.where:
+            left = term_of(without_met(only_where(value.where, Const(0, value.dtype))))
+            return replace(value, where=left[0] if left else None)
         if not isinstance(value, Stmt):
             return value
-        met = frozenset(
-            side.test
-            for side in sides_of(value.value)
-            if side.place.names().isdisjoint(inner) and side.bound(loop.name, {}) in ends
-        )
-        new = without_tests(value.value, met)
+        new = without_met(value.value)
         return value if new is value.value else replace(value, value=new)
+
+    def without_met(value: Expr) -> Expr:
+        sides = (side for side in sides_of(value) if side.place.names().isdisjoint(inner))
+        return without_tests(value, frozenset(side.test for side in sides if side.bound(loop.name, {}) in ends))
 
     return rewrite(loop.body, change)

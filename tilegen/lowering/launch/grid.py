@@ -27,13 +27,22 @@ class Need:
 
 @dataclass(frozen=True)
 class Product:
-    """How many blocks there are along an axis: one factor for each loop that shares it, the slowest first."""
+    """How many blocks there are along an axis: one factor for each loop that shares it, the slowest first.
+
+    Of the factors at the places `once`, data pick one iteration, so that they count no blocks.
+    """
 
     factors: tuple[Affine, ...]
+    once: frozenset[int] = frozenset()
+
+    @property
+    def counted(self) -> tuple[Affine, ...]:
+        """The factors that count blocks."""
+        return tuple(factor for n, factor in enumerate(self.factors) if n not in self.once)
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """The number at these sizes: 0 where the range of one of the loops is empty."""
-        return prod(max(0, factor.evaluate(sizes)) for factor in self.factors)
+        return prod(max(0, factor.evaluate(sizes)) for factor in self.counted)
 
     @property
     def is_const(self) -> bool:
@@ -45,7 +54,7 @@ class Product:
         return self.factors[:position:-1], self.factors[position] if position else None
 
     def __str__(self) -> str:
-        parts = [str(factor) for factor in self.factors]
+        parts = [str(factor) for factor in self.counted]
         return parts[0] if len(parts) == 1 else "*".join(part if part.isalnum() else f"({part})" for part in parts)
 
 

@@ -12,6 +12,10 @@ The law. The line has the tiles of one matrix behind those of another, and of I 
 g behind group g - 1: it begins at g*G*J, for all groups before it are full, and has h = min(G, I - g*G) rows. In it
 tile n is in row n % h and column n / h, for 0 <= n < h*J. So each place n < I*J is a tile, and each tile (i, j) has
 one place: (i/G)*G*J + j*h + i%G. Block b of P takes b, b + P, ...: each place once, for any P >= 1.
+
+Where data give the rows of each matrix, a block goes from one to the next. It takes the place n, n + P, ... of the
+line of a matrix with R x J tiles, and goes on in the next one from the first of these that is R*J or more, less R*J. So
+its places on the line of all are b, b + P, ... again.
 """
 
 from __future__ import annotations
@@ -23,10 +27,11 @@ from typing import Any
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Buffer, Loop, Node
 from tilegen.ir.printing.reserved_words import fresh
+from tilegen.ir.reductions.ragged import Bounds, Found
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.judge import boxes_in
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, Launch, Spmd, names_in, with_lists
+from tilegen.lowering.launch.program import For, Launch, Spmd, names_in, nodes, with_lists
 
 
 def walk_tiles(node: Node, buffers: Sequence[Buffer]) -> tuple[Node, tuple[Loop, ...]]:
@@ -56,6 +61,7 @@ def deal_tiles(launch: Launch, tiles: tuple[Loop, ...]) -> Launch:
     if not tiles:
         return launch
     first, inner = tiles[0].name, frozenset(loop.name for loop in tiles[1:])
+    ends = _ends_of(launch.body, tiles)
     taken = {
         *launch.kernel.sizes,
         *launch.buffers,
@@ -81,8 +87,21 @@ def deal_tiles(launch: Launch, tiles: tuple[Loop, ...]) -> Launch:
         launch,
         body=change(launch.body),
         sizes=tuple(size for size in launch.kernel.sizes if size in used),
-        grid=(Product(counts), *launch.grid[1:]),
+        grid=(Product(counts, frozenset(n for n, each in enumerate(ends) if each and each.pick_one)), *launch.grid[1:]),
         coordinates=(*((loop.name, "block.x", loop.step) for loop in tiles), *launch.coordinates),
         distributed=_with_kind(launch.distributed, "block.x"),
         dealt=tiles[0].dealt,
+        ends=ends,
     )
+
+
+def _ends_of(body: tuple[Spmd, ...], tiles: tuple[Loop, ...]) -> tuple[Bounds | None, ...]:
+    """Of each loop, outermost first, between which ends it runs; empty where all tiles run.
+
+    Data may give the rows of a matrix, and which matrices there are.
+    """
+    found = {node.name: node.ends for node in nodes(body) if isinstance(node, For)}
+    ends = tuple(found.get(loop.name) for loop in tiles)
+    if len(ends) < 3 or not any(ends) or ends[-1]:
+        return ()
+    return ends if ends[-2] is None or ends[-2].first is None and not isinstance(ends[-2].end, Found) else ()

@@ -12,6 +12,9 @@ done in the one and before what is done in the other. So two accesses that need 
 block takes tiles, and all threads run it, for they take the same tiles. What a tile reads on the chip was written
 in this same tile: that is what the launch with a block for each tile shows.
 
+Where data give the ends of the loops over tiles, some tiles run in no block: what they would do is nothing
+(`judge.places.ragged`, asked of the block that runs all tiles).
+
 Slots of a ring are counted on from tile to tile, by all roles alike: a ring that runs equally often in each tile goes
 through the same numbers, whatever the tiles are.
 """
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from typing import cast
 
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
@@ -43,7 +46,9 @@ from tilegen.proof.reading.roles import Ring
 def part_tiles(launch: Launch) -> Launch:
     """`launch` with a block for each tile, which it runs once; itself where none are dealt. Raises Refused."""
     _check_tiles(launch)
-    return replace(launch, body=_without_tiles(launch.body, lambda node: replace(node, kind="serial")), dealt=0)
+    return replace(
+        launch, body=_without_tiles(launch.body, lambda node: replace(node, kind="serial")), dealt=0, ends=()
+    )
 
 
 def walk_twice(launch: Launch) -> Launch:
@@ -51,12 +56,14 @@ def walk_twice(launch: Launch) -> Launch:
     if not launch.dealt:
         return launch
     names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
-    counts = [("tiles.again", const(2)), *zip(names, launch.grid[0].factors, strict=True)]
+    ends = launch.ends or (None,) * len(names)
+    counts = [("tiles.again", const(2), None), *zip(names, launch.grid[0].factors, ends, strict=True)]
 
     def around(node: For) -> For:
-        *outer, (name, extent) = counts
-        last = For(name, extent, node.body)
-        return reduce(lambda inner, loop: For(loop[0], loop[1], (inner,)), reversed(outer), last)
+        body = node.body
+        for name, extent, bounds in reversed(counts):
+            body = (For(name, extent, body, "ragged" if bounds else "serial", ends=bounds),)
+        return cast(For, body[0])
 
     return replace(
         launch,
@@ -64,6 +71,7 @@ def walk_twice(launch: Launch) -> Launch:
         coordinates=tuple(each for each in launch.coordinates if each[0] not in names),
         grid=(Product((const(1),)), *launch.grid[1:]),
         dealt=0,
+        ends=(),
     )
 
 
