@@ -50,9 +50,11 @@ def by_whole_blocks(launch: Launch) -> frozenset[int]:
 
 
 def with_places(launch: Launch) -> Launch:
-    """The launch with the shared memory in which blocks take places."""
-    more = SHARED_BYTES if by_whole_blocks(launch) else 0
-    return replace(launch, shared_bytes=launch.shared_bytes + more)
+    """The launch with the shared memory in which blocks take places, which may stand in front of an aligned buffer."""
+    if not by_whole_blocks(launch):
+        return launch
+    align = max((b.align for b in launch.buffers.values() if b.space == "shared"), default=4)
+    return replace(launch, shared_bytes=launch.shared_bytes + -(-SHARED_BYTES // align) * align)
 
 
 def _met_by_all(body: tuple[Spmd, ...], alike: frozenset[str]) -> Iterator[tuple[Spmd, frozenset[str]]]:
