@@ -207,7 +207,8 @@ def test_scheduled_kernels_run(name, steps, unit):
 
 
 def test_long_lines_are_broken_at_what_binds_least_and_aligned():
-    """Arguments stand below the first one, or below the call; a product stays whole while a sum can be broken."""
+    """Arguments stand below the first one, or below the call; a product of short factors
+    stays whole while a sum can be broken."""
     row, column = (" + ".join(f"{name}{n} * 16" for n in range(8)) for name in ("i", "j"))
     assert wrap_line(f"    store(&C[({row} + vi) * N + {column} + vj], registers);") == [
         "    store(",
@@ -220,6 +221,11 @@ def test_long_lines_are_broken_at_what_binds_least_and_aligned():
         "    bool full =",
         f"        {row} < M",
         f"        && {column} < N;",
+    ]
+    assert wrap_line(f"    F += mass[{row}] * (P[{column} + d] - Q[w]);") == [
+        "    F +=",
+        f"        mass[{row}]",
+        f"        * (P[{column} + d] - Q[w]);",
     ]
 
 

@@ -82,8 +82,8 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
                             : (u == 3
                                 ? 0.16666666666666666f * (K_reg[0][s] + sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
                                 : (u == 4
-                                    ? 0.16666666666666666f * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s]
-                                                              + 2.0f * K_reg[2][s])
+                                    ? 0.16666666666666666f
+                                        * (K_reg[0][s] - sqrtf(2.0f) * K_reg[1][s] + 2.0f * K_reg[2][s])
                                     : K_reg[2][s]))));
 
         #pragma unroll
@@ -98,11 +98,11 @@ conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, i
                         : (v == 2
                             ? -0.6666666666666666f * (KC_reg[u][0] - sqrtf(0.5f) * KC_reg[u][1] + 0.5f * KC_reg[u][2])
                             : (v == 3
-                                ? 0.16666666666666666f * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1]
-                                                          + 2.0f * KC_reg[u][2])
+                                ? 0.16666666666666666f
+                                    * (KC_reg[u][0] + sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
                                 : (v == 4
-                                    ? 0.16666666666666666f * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1]
-                                                              + 2.0f * KC_reg[u][2])
+                                    ? 0.16666666666666666f
+                                        * (KC_reg[u][0] - sqrtf(2.0f) * KC_reg[u][1] + 2.0f * KC_reg[u][2])
                                     : KC_reg[u][2]))));
     }
 }

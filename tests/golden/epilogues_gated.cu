@@ -383,10 +383,9 @@ swiglu(const __grid_constant__ TensorMap A_map,
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
-                                __float2bfloat16(__fdividef(
-                                    Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
-                                    1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low])) * Qf[wi][tj_high * 4
-                                        + i64_high * 2 + tj_low]);
+                                __float2bfloat16(__fdividef(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low],
+                                                            1.0f + __expf(-Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]))
+                                    * Qf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
             if (lane == 0)
                 wait_stores_read();  // Cs has been read

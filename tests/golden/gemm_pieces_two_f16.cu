@@ -377,23 +377,23 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
                 R_vec[0] = __float2half((n == 1
                                ? A_vec.x * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
                                : A_vec.x * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
-                                   - __half2float(__float2half(A_vec.x * (16384.0f / power_of_two(fmaxf(
-                                       most_reg, 7.888609052210118e-31f)))))));
+                                   - __half2float(__float2half(A_vec.x
+                                       * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))))));
                 R_vec[1] = __float2half((n == 1
                                ? A_vec.y * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
                                : A_vec.y * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
-                                   - __half2float(__float2half(A_vec.y * (16384.0f / power_of_two(fmaxf(
-                                       most_reg, 7.888609052210118e-31f)))))));
+                                   - __half2float(__float2half(A_vec.y
+                                       * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))))));
                 R_vec[2] = __float2half((n == 1
                                ? A_vec.z * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
                                : A_vec.z * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
-                                   - __half2float(__float2half(A_vec.z * (16384.0f / power_of_two(fmaxf(
-                                       most_reg, 7.888609052210118e-31f)))))));
+                                   - __half2float(__float2half(A_vec.z
+                                       * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))))));
                 R_vec[3] = __float2half((n == 1
                                ? A_vec.w * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
                                : A_vec.w * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
-                                   - __half2float(__float2half(A_vec.w * (16384.0f / power_of_two(fmaxf(
-                                       most_reg, 7.888609052210118e-31f)))))));
+                                   - __half2float(__float2half(A_vec.w
+                                       * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))))));
                 *reinterpret_cast<uint2*>(&R[(n * M + row) * K + chunk * 1024 + w * 128 + l * 4]) =
                     *reinterpret_cast<const uint2*>(R_vec);
             }
@@ -425,23 +425,23 @@ gemm_f16x2_S(const float* __restrict__ B, const float* __restrict__ top, __half*
             S_vec[0] = __float2half((n == 1
                            ? B_vec.x * (16384.0f / power_of_two(fmaxf(top_vec.x, 7.888609052210118e-31f)))
                            : B_vec.x * (16384.0f / power_of_two(fmaxf(top_vec.x, 7.888609052210118e-31f)))
-                               - __half2float(__float2half(B_vec.x * (16384.0f / power_of_two(fmaxf(
-                                   top_vec.x, 7.888609052210118e-31f)))))));
+                               - __half2float(__float2half(B_vec.x
+                                   * (16384.0f / power_of_two(fmaxf(top_vec.x, 7.888609052210118e-31f)))))));
             S_vec[1] = __float2half((n == 1
                            ? B_vec.y * (16384.0f / power_of_two(fmaxf(top_vec.y, 7.888609052210118e-31f)))
                            : B_vec.y * (16384.0f / power_of_two(fmaxf(top_vec.y, 7.888609052210118e-31f)))
-                               - __half2float(__float2half(B_vec.y * (16384.0f / power_of_two(fmaxf(
-                                   top_vec.y, 7.888609052210118e-31f)))))));
+                               - __half2float(__float2half(B_vec.y
+                                   * (16384.0f / power_of_two(fmaxf(top_vec.y, 7.888609052210118e-31f)))))));
             S_vec[2] = __float2half((n == 1
                            ? B_vec.z * (16384.0f / power_of_two(fmaxf(top_vec.z, 7.888609052210118e-31f)))
                            : B_vec.z * (16384.0f / power_of_two(fmaxf(top_vec.z, 7.888609052210118e-31f)))
-                               - __half2float(__float2half(B_vec.z * (16384.0f / power_of_two(fmaxf(
-                                   top_vec.z, 7.888609052210118e-31f)))))));
+                               - __half2float(__float2half(B_vec.z
+                                   * (16384.0f / power_of_two(fmaxf(top_vec.z, 7.888609052210118e-31f)))))));
             S_vec[3] = __float2half((n == 1
                            ? B_vec.w * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))
                            : B_vec.w * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))
-                               - __half2float(__float2half(B_vec.w * (16384.0f / power_of_two(fmaxf(
-                                   top_vec.w, 7.888609052210118e-31f)))))));
+                               - __half2float(__float2half(B_vec.w
+                                   * (16384.0f / power_of_two(fmaxf(top_vec.w, 7.888609052210118e-31f)))))));
             *reinterpret_cast<uint2*>(&S[(n * K + rows_2 * H + slot) * N + sb * 256 + st * 4]) =
                 *reinterpret_cast<const uint2*>(S_vec);
         }
@@ -577,12 +577,12 @@ gemm_f16x2_P(float* __restrict__ C,
                         #pragma unroll
                         for (int tj_low = 0; tj_low < 2; ++tj_low)
                             Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                                Pf[tj_high * 4 + i64_high * 2
-                                    + tj_low] * 3.725290298461914e-09f * power_of_two(fmaxf(
-                                        most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
-                                        7.888609052210118e-31f)) * power_of_two(fmaxf(top[bj * TN + tj_high * 8
-                                                                                          + (lane % 4) * 2 + tj_low],
-                                            7.888609052210118e-31f));
+                                Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
+                                * power_of_two(fmaxf(
+                                    most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
+                                    7.888609052210118e-31f))
+                                * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                                     7.888609052210118e-31f));
 
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)
@@ -603,14 +603,12 @@ gemm_f16x2_P(float* __restrict__ C,
                             for (int tj_low = 0; tj_low < 2; ++tj_low)
                                 if (bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low < N)
                                     Cf[tj_high * 4 + i64_high * 2 + tj_low] =
-                                        Pf[tj_high * 4 + i64_high * 2
-                                            + tj_low] * 3.725290298461914e-09f * power_of_two(fmaxf(
-                                                most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
-                                                     + (lane / 4) % 8],
-                                                7.888609052210118e-31f)) * power_of_two(fmaxf(top[bj * TN + tj_high * 8
-                                                                                                  + (lane % 4) * 2
-                                                                                                  + tj_low],
-                                                    7.888609052210118e-31f));
+                                        Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
+                                        * power_of_two(fmaxf(
+                                            most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
+                                            7.888609052210118e-31f))
+                                        * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                                             7.888609052210118e-31f));
 
                 #pragma unroll
                 for (int i64_high = 0; i64_high < 2; ++i64_high)

@@ -75,8 +75,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                         #pragma unroll
                         for (int d = 0; d < 3; ++d)
                             F_reg[w][d] +=
-                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U + u][d]
-                                                                                           - P_reg[w][d]);
+                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                * (P_shared[ji * U + u][d] - P_reg[w][d]);
                     }
                 }
             }
@@ -107,9 +107,8 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                                 #pragma unroll
                                 for (int d = 0; d < 3; ++d)
                                     F_reg[w][d] +=
-                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U
-                                                                                                            + u][d]
-                                            - P_reg[w][d]);
+                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                        * (P_shared[ji * U + u][d] - P_reg[w][d]);
                             }
                     }
         }

@@ -83,8 +83,8 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                         #pragma unroll
                         for (int d = 0; d < 3; ++d)
                             part_reg[w][d] +=
-                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U + u][d]
-                                                                                           - P_reg[w][d]);
+                                m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                * (P_shared[ji * U + u][d] - P_reg[w][d]);
                     }
                 }
             }
@@ -115,9 +115,8 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                                 #pragma unroll
                                 for (int d = 0; d < 3; ++d)
                                     part_reg[w][d] +=
-                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w]) * (P_shared[ji * U
-                                                                                                            + u][d]
-                                            - P_reg[w][d]);
+                                        m_shared[ji * U + u] * (s_reg[w] * s_reg[w] * s_reg[w])
+                                        * (P_shared[ji * U + u][d] - P_reg[w][d]);
                             }
                     }
         }

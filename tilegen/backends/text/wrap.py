@@ -93,7 +93,7 @@ class _Place(NamedTuple):
 
 
 def _places(text: str) -> list[_Place]:
-    """Those of a text; a product is broken where there is no other place."""
+    """Those of a text; a product is broken where there is no other place, or where its factors are long."""
     found: list[_Place] = []
     opened = [0]
     below = 0
@@ -106,7 +106,10 @@ def _places(text: str) -> list[_Place]:
             opened = opened[:-1] or [match.end()]
         else:
             found.append(_Place(match.start(), len(opened) - 1 - below, _RANKS.get(match[1], _COMMA), opened[-1]))
-    return [place for place in found if place.rank != _PRODUCT] or found
+    others = [place for place in found if place.rank != _PRODUCT]
+    outside = [place for place in found if place.depth < min((other.depth for other in others), default=0)]
+    are_long = outside and min(outside[0].at, len(text) - outside[-1].at) > _LONG
+    return outside if are_long else others or found
 
 
 def _end(text: str, first: int) -> int:
@@ -119,6 +122,7 @@ def _end(text: str, first: int) -> int:
     return len(text)
 
 
+_LONG = 20  # what is worth a line of its own: a factor `(x - y)`, and no `* W`
 # ? and : go together, so do + and -, * and /.
 _COMMA, _CHOICE, _PRODUCT = -1, 0, 4
 _RANKS = {"?": _CHOICE, ":": _CHOICE, "||": 1, "&&": 2, "&": 2, "+": 3, "-": 3, "*": _PRODUCT, "/": _PRODUCT}
