@@ -60,10 +60,10 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 extern "C" __global__ void __launch_bounds__(512)
 transpose(float* __restrict__ Y, const __grid_constant__ TensorMap X_map, int M, int N)
 {
-    const int bi = blockIdx.y;     // tile(i, 32) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, 64) -> bj, tj; bind(bj, block.x)
-    const int tj = threadIdx.y;    // bind(tj, thread.y)
-    const int ti = threadIdx.x;    // bind(ti, thread.x)
+    const int bi = blockIdx.y;   // tile(i, 32) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, 64) -> bj, tj; bind(bj, block.x)
+    const int tj = threadIdx.y;  // bind(tj, thread.y)
+    const int ti = threadIdx.x;  // bind(ti, thread.x)
     const int tid = tj * 32 + ti;
 
     // cache_shared(X, at=bj) -> tile

@@ -42,10 +42,10 @@ __device__ __forceinline__ void wait_stores_read()
 extern "C" __global__ void __launch_bounds__(512)
 transpose(const float* __restrict__ X, const __grid_constant__ TensorMap Y_map, int M, int N)
 {
-    const int bi = blockIdx.y;     // tile(i, 32) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, 64) -> bj, tj; bind(bj, block.x)
-    const int tj = threadIdx.y;    // bind(tj, thread.y)
-    const int ti = threadIdx.x;    // bind(ti, thread.x)
+    const int bi = blockIdx.y;   // tile(i, 32) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, 64) -> bj, tj; bind(bj, block.x)
+    const int tj = threadIdx.y;  // bind(tj, thread.y)
+    const int ti = threadIdx.x;  // bind(ti, thread.x)
     const int tid = tj * 32 + ti;
 
     // cache_shared(Y, at=bj) -> out

@@ -42,9 +42,9 @@ __device__ __forceinline__ void wait_stores_read()
 extern "C" __global__ void __launch_bounds__(256)
 transpose(const float* __restrict__ X, const __grid_constant__ TensorMap Y_map, int M, int N)
 {
-    const int bi = blockIdx.x;     // tile(i, 32) -> bi, ti; bind(bi, block.x)
-    const int tj = threadIdx.y;    // tile(j, 8) -> bj, tj; bind(tj, thread.y)
-    const int ti = threadIdx.x;    // bind(ti, thread.x)
+    const int bi = blockIdx.x;   // tile(i, 32) -> bi, ti; bind(bi, block.x)
+    const int tj = threadIdx.y;  // tile(j, 8) -> bj, tj; bind(tj, thread.y)
+    const int ti = threadIdx.x;  // bind(ti, thread.x)
     const int tid = tj * 32 + ti;
 
     // cache_shared(Y, at=bj) -> out

@@ -154,6 +154,7 @@ gemm(const __grid_constant__ TensorMap A_map,
     const int bi = blockIdx.y;   // tile(i, 8) -> bi, ti; bind(bi, block.y)
     const int w = threadIdx.y;   // tile(bj, 2) -> px, w; bind(w, block.z)
     const int tj = threadIdx.x;  // tile(j, 32) -> bj, tj; bind(tj, thread.x)
+    const int ko_count = (K + 7) / 8;
 
     // cache_shared(A, at=ko)
     __shared__ __align__(1024) float A_shared[2][8][8];
@@ -173,7 +174,7 @@ gemm(const __grid_constant__ TensorMap A_map,
         Ring<2> ring = {filled, emptied};
 
         if (w >= 1)
-            ring.skip((K + 7) / 8);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
         for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px) {
             // cache_register(C, at=px)
@@ -184,7 +185,7 @@ gemm(const __grid_constant__ TensorMap A_map,
             // tile(k, 8) -> ko, ki
             // pipeline(ko, 2)
             // specialize(ko, turns=w)
-            for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+            for (int ko = 0; ko < ko_count; ++ko) {
                 ring.wait_filled();  // A.shared and B.shared have arrived
 
                 if (px * 64 + w * 32 + tj < N) {
@@ -229,7 +230,7 @@ gemm(const __grid_constant__ TensorMap A_map,
                 end_stores();
             }
 
-            ring.skip((K + 7) / 8);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
             if (w < 1)
                 take_turn<64>(w);  // the operands of the tile before have arrived
@@ -243,7 +244,7 @@ gemm(const __grid_constant__ TensorMap A_map,
 
             for (int px = 0; px < ((N + 31) / 32 + 1) / 2; ++px)
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + 7) / 8; ++ko) {
+                    for (int ko = 0; ko < ko_count; ++ko) {
                         ring.wait_emptied();  // A.shared and B.shared have been read
 
                         ring.expect(1280);

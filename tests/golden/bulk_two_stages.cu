@@ -71,10 +71,10 @@ gemm(float* __restrict__ C,
      const __grid_constant__ TensorMap B_map,
      int M, int K, int N)
 {
-    const int bi = blockIdx.y;     // tile(i, 16) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, 32) -> bj, tj; bind(bj, block.x)
-    const int ti = threadIdx.y;    // bind(ti, thread.y)
-    const int tj = threadIdx.x;    // bind(tj, thread.x)
+    const int bi = blockIdx.y;   // tile(i, 16) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, 32) -> bj, tj; bind(bj, block.x)
+    const int ti = threadIdx.y;  // bind(ti, thread.y)
+    const int tj = threadIdx.x;  // bind(tj, thread.x)
     const int tid = ti * 32 + tj;
 
     // cache_shared(A, at=ko)

@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256)
 chain_out(float* __restrict__ out, const float* __restrict__ c, const float* __restrict__ d, int N)
 {
     constexpr int T = 256;
-    const int bo = blockIdx.x;   // blocks(out.i, T) -> bo, to
+    const int bo = blockIdx.x;  // blocks(out.i, T) -> bo, to
     const int to = threadIdx.x;
 
     if (bo * T + to < N)

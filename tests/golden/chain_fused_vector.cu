@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256)
 chain(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ out, int N)
 {
     constexpr int W = 4;
-    const int bi = blockIdx.x;   // blocks(i, T) -> bi, ti
+    const int bi = blockIdx.x;  // blocks(i, T) -> bi, ti
     const int ti = threadIdx.x;
 
     if (bi * 1024 + ti * W + (W - 1) < N) {

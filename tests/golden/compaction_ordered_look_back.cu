@@ -132,9 +132,10 @@ compaction_ordered(const float* __restrict__ X,
                    long long* __restrict__ run_reg_states,
                    float least, int N)
 {
-    const int w = threadIdx.y;   // count_part(part, part.o, part.io, part.kii, WARPS) -> b, w, c, l; bind(w, thread.y)
-    const int l = threadIdx.x;   // bind(l, thread.x)
+    const int w = threadIdx.y;  // count_part(part, part.o, part.io, part.kii, WARPS) -> b, w, c, l; bind(w, thread.y)
+    const int l = threadIdx.x;  // bind(l, thread.x)
     const int tid = w * 32 + l;
+    const int b_count = ((N + 1023) / 1024 + 7) / 8;
 
     // cache_shared(X, at=b, vector=4) -> tile
     __shared__ __align__(16) float tile[8192];
@@ -213,7 +214,7 @@ compaction_ordered(const float* __restrict__ X,
         behind_reg = run_reg;
         run_reg = (int)((unsigned)run_reg + chunk_reg);
 
-        if (l == 0 && w == 0 && ((N + 1023) / 1024 + 7) / 8 == b + 1)
+        if (l == 0 && w == 0 && b_count == b + 1)
             count[0] = run_reg;
 
         across_reg = 0;
@@ -231,7 +232,7 @@ compaction_ordered(const float* __restrict__ X,
         behind_reg = run_reg;
         run_reg = (int)((unsigned)run_reg + chunk_reg);
 
-        if (l == 0 && w == 0 && ((N + 1023) / 1024 + 7) / 8 == b + 1)
+        if (l == 0 && w == 0 && b_count == b + 1)
             count[0] = run_reg;
 
         across_reg = 0;

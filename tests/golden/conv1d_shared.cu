@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(128)
 conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
 {
     constexpr int T = 128;
-    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int b = blockIdx.x;  // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
     // cache_shared(X, at=b)

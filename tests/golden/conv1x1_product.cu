@@ -56,11 +56,11 @@ extern "C" __global__ void __launch_bounds__(64, 6)
 conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restrict__ Y, int C, int P, int F)
 {
     constexpr int TF = 64, TP = 64, TC = 16, STAGES = 3;
-    const int n = blockIdx.z;        // bind(n, block.z)
-    const int bf = blockIdx.y;       // tile(f, TF) -> bf, tf; bind(bf, block.y)
-    const int bp = blockIdx.x;       // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
-    const int wp = threadIdx.y;      // warp_tile(tp, PWARPS, 8) -> wp, cp, lp, vp; bind(wp, thread.y)
-    const int lane = threadIdx.x;    // collapse(lf, lp) -> lane; bind(lane, thread.x)
+    const int n = blockIdx.z;      // bind(n, block.z)
+    const int bf = blockIdx.y;     // tile(f, TF) -> bf, tf; bind(bf, block.y)
+    const int bp = blockIdx.x;     // tile(p, TP) -> bp, tp; bind(bp, block.x); resident(bp, BLOCKS)
+    const int wp = threadIdx.y;    // warp_tile(tp, PWARPS, 8) -> wp, cp, lp, vp; bind(wp, thread.y)
+    const int lane = threadIdx.x;  // collapse(lf, lp) -> lane; bind(lane, thread.x)
     const int tid = wp * 32 + lane;
 
     // cache_shared(X, at=co, vector=4)

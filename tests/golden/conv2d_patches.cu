@@ -73,7 +73,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(256)
 conv2d_K_global(const float* __restrict__ K, float* __restrict__ K_global, int C, int F)
 {
-    const int kf = blockIdx.x;   // transpose_filters()
+    const int kf = blockIdx.x;  // transpose_filters()
     const int kc = blockIdx.y;
     const int kw = threadIdx.y;
     const int kl = threadIdx.x;
@@ -96,11 +96,11 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
          int B, int C, int H, int W, int F)
 {
     constexpr int TN = 2, TC = 4, TF = 64, OWN_F = 4, TY = 8, OWN_Y = 4, TX = 8, OWN_X = 4, STAGES = 3;
-    const int bn = blockIdx.z;      // tile(n, TN) -> bn, wn; grid(bn, by, bx)
-    const int by = blockIdx.y;      // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
-    const int bx = blockIdx.x;      // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
-    const int w = threadIdx.y;      // collapse(wn, wp) -> w; threads(wf, w, lane)
-    const int lane = threadIdx.x;   // collapse(lf, lp) -> lane
+    const int bn = blockIdx.z;     // tile(n, TN) -> bn, wn; grid(bn, by, bx)
+    const int by = blockIdx.y;     // tile_by_lanes(y, TY, 1, OWN_Y) -> by, wy, ly, vy
+    const int bx = blockIdx.x;     // tile_by_lanes(x, TX, LANES_X, OWN_X) -> bx, wx, lx, vx; resident(bx, BLOCKS)
+    const int w = threadIdx.y;     // collapse(wn, wp) -> w; threads(wf, w, lane)
+    const int lane = threadIdx.x;  // collapse(lf, lp) -> lane
     const int tid = w * 32 + lane;
 
     // cache_shared(X, at=co, vector=LOAD)

@@ -55,7 +55,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(32)
 conv2d_winograd_KC(const float* __restrict__ K, float* __restrict__ KT, int C, int F)
 {
-    const int kc = blockIdx.y;   // transform_filters()
+    const int kc = blockIdx.y;  // transform_filters()
     const int kb = blockIdx.x;
     const int kt = threadIdx.x;
 
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(128)
 conv2d_winograd_D(const float* __restrict__ X, float* __restrict__ DT, int B, int C)
 {
     constexpr int COUNT = 128;
-    const int dc = blockIdx.y;   // transform_images(COUNT)
+    const int dc = blockIdx.y;  // transform_images(COUNT)
     const int db = blockIdx.x;
     const int dt = threadIdx.x;
 
@@ -185,12 +185,11 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                   int B, int C, int F)
 {
     constexpr int TF = 64, TP = 128, TC = 16, STAGES = 2;
-    const int uv = blockIdx.z;                 // collapse(M.u, M.v) -> uv; grid(uv, bf, bp)
-    const int bf = blockIdx.y;                 // tile(M.f, TF) -> bf, tf
-    const int bp = blockIdx.x;                 // tile(M.p, TP) -> bp, tp; resident(bp, BLOCKS)
-    // warp_tile(tf, WF, 4) -> wf, cf, lf, vf; warp_threads(wf, wp, lf, lp) -> lane
-    const int wf = threadIdx.z;
-    const int wp = threadIdx.y;                // warp_tile(tp, WP, 8) -> wp, cp, lp, vp
+    const int uv = blockIdx.z;   // collapse(M.u, M.v) -> uv; grid(uv, bf, bp)
+    const int bf = blockIdx.y;   // tile(M.f, TF) -> bf, tf
+    const int bp = blockIdx.x;   // tile(M.p, TP) -> bp, tp; resident(bp, BLOCKS)
+    const int wf = threadIdx.z;  // warp_tile(tf, WF, 4) -> wf, cf, lf, vf; warp_threads(wf, wp, lf, lp) -> lane
+    const int wp = threadIdx.y;  // warp_tile(tp, WP, 8) -> wp, cp, lp, vp
     const int lane = threadIdx.x;
     const int tid = wf * 64 + wp * 32 + lane;
 

@@ -280,10 +280,10 @@ swiglu(const __grid_constant__ TensorMap A_map,
 {
     constexpr int TM = 128, TN = 64, KI = 16, STAGES = 6;
     const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 8};
-    // tile(bj, 2) -> bj, w; bind(w, block.z)
-    const int w = uniform(threadIdx.y);
+    const int w = uniform(threadIdx.y);  // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
+    const int ko_count = (K + 63) / 64;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
@@ -312,7 +312,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
         Ring<STAGES> ring = {filled, emptied};
 
         if (w >= 1)
-            ring.skip((K + 63) / 64);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -332,7 +332,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
             // rename(ko, of=Q) -> qo
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
-            for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+            for (int ko = 0; ko < ko_count; ++ko) {
                 ring.wait_filled();  // As, Gs and Us have arrived
 
                 begin_wgmma();
@@ -369,7 +369,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
             hold<64>(&Pf[0][0]);
             hold<64>(&Qf[0][0]);
 
-            if ((K + 63) / 64 >= 1)
+            if (ko_count >= 1)
                 ring.release_previous();  // As, Gs and Us have been read
 
             // cache_register(C, at=bj) -> Cf
@@ -414,7 +414,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                 end_stores();
             }
 
-            ring.skip((K + 63) / 64);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
             if (w < 1)
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -433,7 +433,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + 63) / 64; ++ko) {
+                    for (int ko = 0; ko < ko_count; ++ko) {
                         ring.wait_emptied();  // As, Gs and Us have been read
 
                         ring.expect(32768);

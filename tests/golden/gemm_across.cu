@@ -60,13 +60,13 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
     constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
-    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wi = threadIdx.z;
-    const int wj = threadIdx.y;                // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
+    const int ko_count = (K + TK - 1) / TK;
 
     // cache_shared(A, at=ko, layout=[k, i])
     __shared__ __align__(16) float A_shared[STAGES][TK][TM + 4];
@@ -145,7 +145,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
-    for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
+    for (int ko = 0; ko < ko_count - 1; ++ko) {
         load_shared(ko, 1);
         end_copies();
 
@@ -167,8 +167,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     #pragma unroll
     for (int ki = 0; ki < TK - 1; ++ki) {
-        load_A_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
-        load_B_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
+        load_A_shared_reg((ko_count + 1) % STAGES, ki + 1);
+        load_B_shared_reg((ko_count + 1) % STAGES, ki + 1);
         multiply(ki % 2);
     }
 

@@ -55,7 +55,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(256)
 gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, int N)
 {
-    const int sk = blockIdx.y;   // copy_rows(B.global.k, B.global.j) -> sk, uk, sj, uj
+    const int sk = blockIdx.y;  // copy_rows(B.global.k, B.global.j) -> sk, uk, sj, uj
     const int sj = blockIdx.x;
     const int uj = threadIdx.x;
 
@@ -74,7 +74,7 @@ gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, 
 extern "C" __global__ void __launch_bounds__(256)
 gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
 {
-    const int pi = blockIdx.y;   // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
+    const int pi = blockIdx.y;  // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
     const int pk = blockIdx.x;
     const int qk = threadIdx.y;
     const int qi = threadIdx.x;
@@ -107,10 +107,10 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
        int M, int K, int N)
 {
     constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
-    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int wi = threadIdx.z;    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wj = threadIdx.y;    // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
 
     // cache_shared(A.global, at=ko, vector=4)

@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(64)
 gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, int N)
 {
     constexpr int HB = 64;
-    const int rows = blockIdx.y;   // reduce_columns(top, top.r, top.c, HB, T) -> tops, h, tt
+    const int rows = blockIdx.y;  // reduce_columns(top, top.r, top.c, HB, T) -> tops, h, tt
     const int block = blockIdx.x;
     const int tt = threadIdx.x;
 
@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(64)
 gemm_f16x2_top(float* __restrict__ top, const float* __restrict__ tops, int K, int N)
 {
     constexpr int T = 64;
-    const int ub = blockIdx.x;   // blocks(top.c2, T) -> ub, ut
+    const int ub = blockIdx.x;  // blocks(top.c2, T) -> ub, ut
     const int ut = threadIdx.x;
 
     if (ub * T + ut < N) {
@@ -480,9 +480,8 @@ gemm_f16x2_P(float* __restrict__ C,
 {
     constexpr int TM = 128, TN = 128, KI = 16, STAGES = 3;
     const Tiles tiles = {1, (M + TM - 1) / TM, (N + TN - 1) / TN, 8};
-    const int wi = uniform(threadIdx.y);                               // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
-    const int lane = threadIdx.x;
+    const int wi = uniform(threadIdx.y);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];

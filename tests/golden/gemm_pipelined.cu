@@ -56,11 +56,10 @@ extern "C" __global__ void __launch_bounds__(256)
 gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int K, int N)
 {
     constexpr int TM = 128, TN = 256, TK = 32, STAGES = 3;
-    const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wi = threadIdx.z;
-    const int wj = threadIdx.y;                 // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
     const int tid = wi * 128 + wj * 32 + lane;
 

@@ -25,10 +25,10 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
        int M, int K, int N)
 {
     constexpr int TSM = 64, TSN = 64, TSK = 32, WPTN = 8;
-    const int bi = blockIdx.y;    // tile(i, TSM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;    // tile(j, TSN) -> bj, tj; bind(bj, block.x)
-    const int tj = threadIdx.x;   // bind(tj, thread.x)
-    const int ti = threadIdx.y;   // bind(ti, thread.y)
+    const int bi = blockIdx.y;   // tile(i, TSM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TSN) -> bj, tj; bind(bj, block.x)
+    const int tj = threadIdx.x;  // bind(tj, thread.x)
+    const int ti = threadIdx.y;  // bind(ti, thread.y)
     const int tid = ti * 8 + tj;
 
     // cache_shared(A, at=ko)

@@ -58,12 +58,11 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                 int M, int K, int N)
 {
     constexpr int KP = 4096, TM = 128, TN = 256, TK = 8, STAGES = 2;
-    const int kp = blockIdx.z;                 // tile(k, KP) -> kp, k; grid(kp, bi, bj)
-    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti
-    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj
-    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wi = threadIdx.z;
-    const int wj = threadIdx.y;                // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int kp = blockIdx.z;   // tile(k, KP) -> kp, k; grid(kp, bi, bj)
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj
+    const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
     const int tid = wi * 64 + wj * 32 + lane;
 

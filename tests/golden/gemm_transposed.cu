@@ -73,7 +73,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(256)
 gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
 {
-    const int pi = blockIdx.y;   // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
+    const int pi = blockIdx.y;  // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
     const int pk = blockIdx.x;
     const int qk = threadIdx.y;
     const int qi = threadIdx.x;
@@ -112,11 +112,12 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
        int M, int K, int N)
 {
     constexpr int TM = 128, TN = 256, TK = 8, STAGES = 2;
-    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int wi = threadIdx.z;    // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wj = threadIdx.y;    // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, WJ, 8) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
+    const int ko_count = (K + TK - 1) / TK;
 
     // cache_shared(A.global, at=ko, vector=4)
     __shared__ __align__(16) float A_global_shared[STAGES][TK][TM];
@@ -188,7 +189,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // tile(k, TK) -> ko, ki
     // pipeline(ko, STAGES)
     // peel(ko)
-    for (int ko = 0; ko < (K + TK - 1) / TK - 1; ++ko) {
+    for (int ko = 0; ko < ko_count - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
                        &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
         load_B_shared(ko, 1);
@@ -212,8 +213,8 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     #pragma unroll
     for (int ki = 0; ki < TK - 1; ++ki) {
-        load_A_global_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
-        load_B_shared_reg(((K + TK - 1) / TK + 1) % STAGES, ki + 1);
+        load_A_global_shared_reg((ko_count + 1) % STAGES, ki + 1);
+        load_B_shared_reg((ko_count + 1) % STAGES, ki + 1);
         multiply(ki % 2);
     }
 

@@ -85,10 +85,9 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
     const int by = blockIdx.y;
     const int bx = blockIdx.x / ((F + TF - 1) / TF);
     const int bf = blockIdx.x % ((F + TF - 1) / TF);
-    const int wi = threadIdx.z;                       // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
-    const int wj = threadIdx.y;                       // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
-    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k16_{IN})
-    const int lane = threadIdx.x;
+    const int wi = threadIdx.z;    // tile(tp, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;    // tile(tf, WF) -> wj, jj; bind(wj, thread.y)
+    const int lane = threadIdx.x;  // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k16_{IN})
     const int tid = wi * WM + wj * WF + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];

@@ -227,8 +227,8 @@ hconv(const __grid_constant__ TensorMap X_map,
     const int by = blockIdx.y;
     const int bx = blockIdx.x / ((F + TF - 1) / TF);
     const int bf = blockIdx.x % ((F + TF - 1) / TF);
-    const int wi = uniform(threadIdx.x / 128);        // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;               // tensorize(i64, tf, kk, by=wgmma_m64n{TF}k16_{IN})
+    const int wi = uniform(threadIdx.x / 128);  // tile(tp, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tf, kk, by=wgmma_m64n{TF}k16_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];

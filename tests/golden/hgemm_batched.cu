@@ -229,6 +229,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
     const int w = uniform(threadIdx.y);               // tile(pz, 2) -> pq, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
+    const int ko_count = (K + TK - 1) / TK;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
@@ -254,7 +255,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
         Ring<STAGES> ring = {filled, emptied};
 
         if (w >= 1)
-            ring.skip((K + TK - 1) / TK);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
         for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq) {
             // cache_register(P, at=pq) -> Pf
@@ -267,7 +268,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
-            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+            for (int ko = 0; ko < ko_count; ++ko) {
                 ring.wait_filled();  // As and Bs have arrived
 
                 begin_wgmma();
@@ -296,7 +297,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + TK - 1) / TK >= 1)
+            if (ko_count >= 1)
                 ring.release_previous();  // As and Bs have been read
 
             // cache_register(C, at=pq) -> Cf
@@ -357,7 +358,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                 wait_for_group<128>(w);  // before the next hj overwrites Cs
             }
 
-            ring.skip((K + TK - 1) / TK);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
             if (w < 1)
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -370,7 +371,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
 
             for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq)
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+                    for (int ko = 0; ko < ko_count; ++ko) {
                         ring.wait_emptied();  // As and Bs have been read
 
                         ring.expect(32768);

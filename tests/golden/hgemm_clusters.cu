@@ -271,12 +271,9 @@ hgemm(__nv_bfloat16* __restrict__ C,
 {
     constexpr int TM = 128, TN = 256, TK = 64, KI = 16, STAGES = 4;
     const Tiles tiles = {1, ((M + TM - 1) / TM + 1) / 2, (N + TN - 1) / TN, 4};
-    // tile(bi, 2) -> bi, ci; bind(ci, block.y)
-    const int ci = blockIdx.y;
-    // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int wi = uniform(threadIdx.x / 128);
-    // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
-    const int lane = threadIdx.x % 128;
+    const int ci = blockIdx.y;                  // tile(bi, 2) -> bi, ci; bind(ci, block.y)
+    const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
+    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];

@@ -245,6 +245,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
     const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int tid = wi * 128 + lane;
+    const int ko_count = (K + TK - 1) / TK;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=bj, vector=8, panel=64) -> Cs
@@ -279,7 +280,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         // tile(k, TK) -> ko, ki
         // pipeline(ko, STAGES)
         // specialize(ko, overlap=1)
-        for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+        for (int ko = 0; ko < ko_count; ++ko) {
             ring.wait_filled();  // As and Bs have arrived
 
             begin_wgmma();
@@ -302,7 +303,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         complete_wgmma();
         hold<64>(&Pf[0]);
 
-        if ((K + TK - 1) / TK >= 1)
+        if (ko_count >= 1)
             ring.release_previous();  // As and Bs have been read
 
         // cache_register(C, at=bj) -> Cf
@@ -345,7 +346,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         if (tid == 128) {
             Ring<STAGES> ring = {filled, emptied};
 
-            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+            for (int ko = 0; ko < ko_count; ++ko) {
                 ring.wait_emptied();  // As and Bs have been read
 
                 ring.expect(24576);

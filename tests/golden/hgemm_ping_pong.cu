@@ -283,10 +283,10 @@ hgemm(const __grid_constant__ TensorMap A_map,
 {
     constexpr int TM = 128, TN = 128, TK = 64, KI = 16, STAGES = 6;
     const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 4};
-    // tile(bj, 2) -> bj, w; bind(w, block.z)
-    const int w = uniform(threadIdx.y);
+    const int w = uniform(threadIdx.y);  // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
     const int lane = threadIdx.x;
+    const int ko_count = (K + TK - 1) / TK;
 
     extern __shared__ __align__(1024) unsigned char shared[];
     // cache_shared(C, at=hj, vector=8) -> Cs
@@ -312,7 +312,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
         Ring<STAGES> ring = {filled, emptied};
 
         if (w >= 1)
-            ring.skip((K + TK - 1) / TK);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
         for (int tile = blockIdx.x; tile < count_tiles(tiles); tile += gridDim.x) {
             const int bi = row_of_tile(tiles, tile);     // tile(i, TM) -> bi, ti; deal(bi, bj, group=GROUP)
@@ -328,7 +328,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             // tile(k, TK) -> ko, ki
             // pipeline(ko, STAGES)
             // specialize(ko, turns=w, overlap=1, registers=240)
-            for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+            for (int ko = 0; ko < ko_count; ++ko) {
                 ring.wait_filled();  // As and Bs have arrived
 
                 begin_wgmma();
@@ -357,7 +357,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             complete_wgmma();
             hold<128>(&Pf[0][0]);
 
-            if ((K + TK - 1) / TK >= 1)
+            if (ko_count >= 1)
                 ring.release_previous();  // As and Bs have been read
 
             // cache_register(C, at=bj) -> Cf
@@ -404,7 +404,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 }
             }
 
-            ring.skip((K + TK - 1) / TK);  // the slots of the other group
+            ring.skip(ko_count);  // the slots of the other group
 
             if (w < 1)
                 take_turn<256>(w);  // the operands of the tile before have arrived
@@ -423,7 +423,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 const int bj = column_of_tile(tiles, tile);
 
                 for (int turn = 0; turn < 2; ++turn)
-                    for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
+                    for (int ko = 0; ko < ko_count; ++ko) {
                         ring.wait_emptied();  // As and Bs have been read
 
                         ring.expect(32768);

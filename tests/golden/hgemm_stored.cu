@@ -86,7 +86,7 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32(float* C, const float* A
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_R(const float* __restrict__ A, float* __restrict__ R, int M, int K)
 {
-    const int ri = blockIdx.y;   // copy_rows(R.r, R.c) -> ri, ui, rk, uk
+    const int ri = blockIdx.y;  // copy_rows(R.r, R.c) -> ri, ui, rk, uk
     const int rk = blockIdx.x;
     const int uk = threadIdx.x;
 
@@ -104,7 +104,7 @@ hgemm_tf32_stored_R(const float* __restrict__ A, float* __restrict__ R, int M, i
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_S(const float* __restrict__ B, float* __restrict__ S, int K, int N)
 {
-    const int pk = blockIdx.y;   // transpose_tiles(B, B.shared, S.r, S.c) -> pk, qk, pj, rj, qj
+    const int pk = blockIdx.y;  // transpose_tiles(B, B.shared, S.r, S.c) -> pk, qk, pj, rj, qj
     const int pj = blockIdx.x;
     const int qj = threadIdx.y;
     const int qk = threadIdx.x;
@@ -135,12 +135,11 @@ hgemm_tf32_stored_C(float* __restrict__ C, const float* __restrict__ R, const fl
                     int M, int K, int N)
 {
     constexpr int TM = 256, TN = 128, TK = 32, WM = 64, WN = 64, KI = 8, STAGES = 3;
-    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
-    const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
-    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
-    const int lane = threadIdx.x;
+    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;    // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;    // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
+    const int lane = threadIdx.x;  // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int tid = wi * WM + wj * 32 + lane;
 
     extern __shared__ __align__(16) unsigned char shared[];

@@ -48,12 +48,11 @@ hgemm(const __nv_bfloat16* __restrict__ A,
       int M, int K, int N)
 {
     constexpr int TM = 128, TN = 128, TK = 64, WM = 64, WN = 64, KI = 16;
-    const int bi = blockIdx.y;                 // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;                 // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int wi = threadIdx.z;                // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
-    const int wj = threadIdx.y;                // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
-    // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
-    const int lane = threadIdx.x;
+    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int wi = threadIdx.z;    // tile(ti, WM) -> wi, ii; bind(wi, thread.z)
+    const int wj = threadIdx.y;    // tile(tj, WN) -> wj, jj; bind(wj, thread.y)
+    const int lane = threadIdx.x;  // tile(ii, 16) -> fi, i16; tensorize(i16, j8, kk, by=mma_m16n8k{KI}_{IN})
     const int tid = wi * WM + wj * 32 + lane;
 
     // cache_shared(A, at=ko, vector=V) -> As

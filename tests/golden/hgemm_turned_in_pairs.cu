@@ -237,7 +237,7 @@ hgemm_tf32_rz(float* __restrict__ C,
 {
     constexpr int TM = 256, TN = 128, TK = 32, KI = 8, STAGES = 4;
     const Tiles tiles = {1, (M + TM - 1) / TM, (N + TN - 1) / TN, 8};
-    const int wj = uniform(threadIdx.y);                               // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
+    const int wj = uniform(threadIdx.y);  // tile(tj, 64) -> wj, j64; bind(wj, thread.y)
     // collapse(jp, jl) -> j64; tensorize(j64, ti, kk, by=wgmma_m64n{TM}k{KI}_registers_{IN})
     const int lane = threadIdx.x;
     const int tid = wj * 128 + lane;

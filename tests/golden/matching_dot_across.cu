@@ -49,7 +49,7 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 extern "C" __global__ void __launch_bounds__(1024)
 matching_dot_B_global(const float* __restrict__ B, float* __restrict__ B_global, int M)
 {
-    const int gb = blockIdx.x;           // transpose_points()
+    const int gb = blockIdx.x;  // transpose_points()
     const int gt = threadIdx.x;
     const int B_global_d = threadIdx.y;
 
@@ -65,7 +65,7 @@ matching_dot_B_global(const float* __restrict__ B, float* __restrict__ B_global,
 extern "C" __global__ void __launch_bounds__(128)
 matching_dot_norm(float* __restrict__ norm, const float* __restrict__ B_global, int M)
 {
-    const int nb = blockIdx.x;   // blocks(norm.j, 128) -> nb, nt
+    const int nb = blockIdx.x;  // blocks(norm.j, 128) -> nb, nt
     const int nt = threadIdx.x;
 
     if (nb * 128 + nt < M) {
@@ -93,10 +93,9 @@ matching_dot_best(const float* __restrict__ A,
                   int N, int M)
 {
     constexpr int TM = 128, TN = 256, TK = 16, STAGES = 3;
-    const int bi = blockIdx.x;                  // tile(i, TM) -> bi, ti; bind(bi, block.x)
-    // warp_tile(ti, 2, 8) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
-    const int wi = threadIdx.z;
-    const int wj = threadIdx.y;                 // warp_tile(tj, 4, 4) -> wj, cj, lj, vj
+    const int bi = blockIdx.x;   // tile(i, TM) -> bi, ti; bind(bi, block.x)
+    const int wi = threadIdx.z;  // warp_tile(ti, 2, 8) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
+    const int wj = threadIdx.y;  // warp_tile(tj, 4, 4) -> wj, cj, lj, vj
     const int lane = threadIdx.x;
     const int tid = wi * 128 + wj * 32 + lane;
 
@@ -373,7 +372,7 @@ extern "C" __global__ void __launch_bounds__(128)
 matching_dot_nearest(int* __restrict__ nearest, const int* __restrict__ best, const float* __restrict__ best_best,
                      int N)
 {
-    const int b = blockIdx.x;   // blocks(nearest.i, 128) -> b, t
+    const int b = blockIdx.x;  // blocks(nearest.i, 128) -> b, t
     const int t = threadIdx.x;
 
     if (b * 128 + t < N) {

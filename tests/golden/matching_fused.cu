@@ -10,7 +10,7 @@ matching(const float* __restrict__ A, const float* __restrict__ B, int* __restri
          int N, int D, int M)
 {
     constexpr int T = 128;
-    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int b = blockIdx.x;  // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
     if (b * T + t < N) {

@@ -199,7 +199,7 @@ static __device__ __forceinline__ void wgmma_m64n256k16_f16(float* C, unsigned l
 extern "C" __global__ void __launch_bounds__(128)
 matching_f16_norm(const __half* __restrict__ B, float* __restrict__ norm, int M)
 {
-    const int nb = blockIdx.x;   // square_points()
+    const int nb = blockIdx.x;  // square_points()
     const int nt = threadIdx.x;
 
     if (nb * 128 + nt < M) {
@@ -422,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(128)
 matching_f16_nearest(int* __restrict__ nearest, const int* __restrict__ best, const float* __restrict__ best_best,
                      int N)
 {
-    const int b = blockIdx.x;   // blocks(nearest.i, 128) -> b, t
+    const int b = blockIdx.x;  // blocks(nearest.i, 128) -> b, t
     const int t = threadIdx.x;
 
     if (b * 128 + t < N) {

@@ -147,7 +147,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
 extern "C" __global__ void __launch_bounds__(256)
 nbody_F(float* __restrict__ F, const float* __restrict__ part, int N)
 {
-    const int fb = blockIdx.x;   // blocks(F.i2, 256) -> fb, ft
+    const int fb = blockIdx.x;  // blocks(F.i2, 256) -> fb, ft
     const int ft = threadIdx.x;
 
     if (fb * 256 + ft < N) {

@@ -5,12 +5,12 @@ extern "C" __global__ void __launch_bounds__(256)
 stencils(const float* __restrict__ A, float* __restrict__ C, int M, int N)
 {
     constexpr int TY = 8, TX = 32;
-    const int by = blockIdx.y;     // tile(C.i, TY) -> by, ty; bind(by, block.y)
-    const int bx = blockIdx.x;     // tile(C.j, TX) -> bx, tx; bind(bx, block.x)
-    const int qy = threadIdx.y;    // tile(B.i, TY) -> py, qy; bind(qy, thread.y)
-    const int qx = threadIdx.x;    // tile(B.j, TX) -> px, qx; bind(qx, thread.x)
-    const int ty = threadIdx.y;    // bind(ty, thread.y)
-    const int tx = threadIdx.x;    // bind(tx, thread.x)
+    const int by = blockIdx.y;   // tile(C.i, TY) -> by, ty; bind(by, block.y)
+    const int bx = blockIdx.x;   // tile(C.j, TX) -> bx, tx; bind(bx, block.x)
+    const int qy = threadIdx.y;  // tile(B.i, TY) -> py, qy; bind(qy, thread.y)
+    const int qx = threadIdx.x;  // tile(B.j, TX) -> px, qx; bind(qx, thread.x)
+    const int ty = threadIdx.y;  // bind(ty, thread.y)
+    const int tx = threadIdx.x;  // bind(tx, thread.x)
     const int tid = qy * 32 + qx;
 
     // cache_shared(B, at=bx)

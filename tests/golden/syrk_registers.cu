@@ -6,10 +6,10 @@ extern "C" __global__ void __launch_bounds__(256)
 syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
 {
     constexpr int TM = 128, TN = 128, TK = 16, WM = 8, WN = 8;
-    const int bi = blockIdx.y;     // tile(i, TM) -> bi, ti; bind(bi, block.y)
-    const int bj = blockIdx.x;     // tile(j, TN) -> bj, tj; bind(bj, block.x)
-    const int ti = threadIdx.y;    // bind(ti, thread.y)
-    const int tj = threadIdx.x;    // bind(tj, thread.x)
+    const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti; bind(bi, block.y)
+    const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj; bind(bj, block.x)
+    const int ti = threadIdx.y;  // bind(ti, thread.y)
+    const int tj = threadIdx.x;  // bind(tj, thread.x)
     const int tid = ti * 16 + tj;
 
     // cache_shared(A, at=ko, using=[ti], layout=[k, i], vector=4) -> Ai

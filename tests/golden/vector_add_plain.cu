@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(256)
 vector_add(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int N)
 {
     constexpr int T = 256;
-    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int b = blockIdx.x;  // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
     if (b * T + t < N)

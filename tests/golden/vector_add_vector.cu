@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256)
 vector_add(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int N)
 {
     constexpr int W = 4;
-    const int b = blockIdx.x;   // blocks(i, T) -> b, t
+    const int b = blockIdx.x;  // blocks(i, T) -> b, t
     const int t = threadIdx.x;
 
     if (b * 1024 + t * W + (W - 1) < N) {

@@ -100,6 +100,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         while body and (value := self._coordinate(body[0], places)) is not None:
             same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
             self.scope[body.pop(0).name] = value
+        self.own_names(body)
         self._shared(body)
         self.body(self.launch.body, body)
 
@@ -114,6 +115,15 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
             return None
         same(self.term(node.start), self.env[self.launch.tid], node.name)
         return self.env[self.launch.tid]
+
+    def own_names(self, body):
+        """Those that the text has for numbers which sizes decide."""
+        sizes = {*self.launch.kernel.sizes}
+        while body and isinstance(body[0], c_text.Declare) and body[0].words == ("const", *self.integer):
+            if not _names(body[0].start) <= sizes:
+                return
+            named = body.pop(0)
+            self.scope[named.name] = self.term(named.start)
 
     def _place(self, start, places):
         """The number along an axis, or a digit of it."""
@@ -329,6 +339,12 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
 
 def _parts(text, sign):
     return _parts(text[1], sign) + _parts(text[2], sign) if text[0] == sign else [text]
+
+
+def _names(text):
+    if text[0] in ("name", "number"):
+        return {text[1]} if text[0] == "name" else set()
+    return {name for part in text if isinstance(part, tuple) for name in _names(part)}
 
 
 def _wide_accesses(value):

@@ -17,6 +17,7 @@ from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines,
 from tilegen.backends.text.names import TILES, names_of, places_in_rings
 from tilegen.backends.text.tiles import describe_tiles
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
+from tilegen.backends.text.values.counts import counts_of_loops
 from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.values.expr import Writer
 from tilegen.backends.text.values.parameter_names import ParameterNames, parameter_names
@@ -64,7 +65,8 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     names = names_of(launch)
     launch = replace(launch, body=in_slots(launch.body, places)) if (places := places_in_rings(launch)) else launch
     named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
-    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parameters=named)
+    counts = counts_of_loops(launch, names) if dialect is CUDA else {}
+    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parameters=named, counts=counts)
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []
@@ -290,7 +292,9 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
             rows.append((f"const {integer} {writer.names[name]} = {value};", body.note(step), step))
     if launch.tid in used and all(launch.tid != name for name, _, _ in launch.coordinates):
         rows.append((f"const {integer} {writer.names[launch.tid]} = {writer.index(launch.flat)};", "", ""))
-    width = max((len(text) for text, _, _ in rows), default=0)
+    plain = replace(writer, counts={})
+    rows += [(f"const {integer} {name} = {plain.index(var(atom))};", "", "") for atom, name in writer.counts.items()]
+    width = max((len(text) for text, note, _ in rows if note), default=0)
     lines: list[str] = []
     for text, note, step in rows:
         beside = f"{text:{width}}  // {note}" if note else text

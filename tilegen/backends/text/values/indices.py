@@ -22,6 +22,7 @@ class IndexWriter:
     dialect: Dialect
     names: Mapping[str, str]
     parameters: ParameterNames = field(default_factory=ParameterNames, kw_only=True)
+    counts: Mapping[Atom, str] = field(default_factory=dict, kw_only=True)  # iterations of a loop, by name
     # What has been written: the same few sums and tests stand in many lines.
     _texts: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -52,13 +53,16 @@ class IndexWriter:
         return f"{value}{self.dialect.long}" if abs(value) >= 2**31 else str(value)
 
     def _level(self, atom: Atom, factor: int) -> int:
-        helper = not isinstance(atom, str) and not never_negative(atom.arg)
-        return 6 if factor != 1 else (ATOM if isinstance(atom, str) or helper else 6)
+        if factor != 1:
+            return 6
+        return ATOM if isinstance(atom, str) or atom in self.counts or not never_negative(atom.arg) else 6
 
     def _atom(self, atom: Atom, factor: int) -> str:
         match atom:
             case str():
                 text = self.names[atom]
+            case Div() if atom in self.counts:
+                text = self.counts[atom]
             case Div(arg, by) if never_negative(arg):
                 tile = self.parameters.tilings.get(atom, "")
                 rounded = f"({self.index(arg - (by - 1), 5)} + {tile} - 1)" if tile and arg.const == by - 1 else ""
