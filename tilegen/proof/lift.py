@@ -36,7 +36,6 @@ from tilegen.proof.reading.lane_loops import expand_vectors, roll_runs
 from tilegen.proof.reading.on_timelines import does, is_event
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
-from tilegen.proof.reading.straighten import straighten
 from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
 from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
 from tilegen.proof.waiting.budgets import without_budgets
@@ -91,7 +90,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
         around = where.extents | extents_of(nodes(body))
         body = rename_to_axes(body, where, around)
-        body = straighten(merge_versions(body, launch, around))
+        body = merge_versions(body, launch, around)
         result.loops |= where.extents | extents_of(nodes(body))
         result.buffers |= {
             b.name: b

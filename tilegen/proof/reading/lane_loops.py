@@ -175,9 +175,9 @@ def _lane_index(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> 
 # -- lanes one by one become a loop again where they differ by a constant: fewer cases for every question
 
 
-def roll(stmts: Sequence[Spmd], name: str = "") -> tuple[Spmd, ...]:
-    """The statements as one loop over lanes, if they are that; and so of loops."""
-    name = name or f"lane{len(stmts)}"
+def roll(stmts: Sequence[Spmd]) -> tuple[Spmd, ...]:
+    """The statements as one loop over lanes, if they are that."""
+    name = f"lane{len(stmts)}"
     first, *others = stmts
     if not others:
         return (first,)
