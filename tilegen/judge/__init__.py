@@ -27,6 +27,7 @@ from tilegen.judge.statements import check_shape
 from tilegen.judge.threads.atomics import check_atomics
 from tilegen.judge.threads.cross_thread import Dependence, DependenceKind, dependences
 from tilegen.judge.threads.dealt import check_dealt
+from tilegen.judge.threads.limits import check_limits
 from tilegen.judge.threads.look_back import check_apart, check_look_back
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
@@ -112,7 +113,7 @@ def judge(tree: Tree) -> Violation | None:
 
 def fault_of_launches(tree: Tree) -> Violation | None:
     """None if the last `tree` can be launched; a step before may leave this to those behind it."""
-    for check in (check_waiting, check_lone_copies):
+    for check in (check_limits, check_waiting, check_lone_copies):
         try:
             check(tree)
         except Refused as refused:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.hardware.described import align_described
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Buffer, Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.printing.reserved_words import fresh
@@ -36,7 +37,7 @@ from tilegen.lowering.outline.full_tiles import name_tests
 from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.outline.thread_places import name_thread_places
 from tilegen.lowering.sync.barriers import barriers
-from tilegen.lowering.sync.batches import align_described, complete_batches, with_fences
+from tilegen.lowering.sync.batches import complete_batches, with_fences
 from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk

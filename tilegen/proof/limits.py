@@ -6,12 +6,12 @@ from math import prod
 
 from tilegen.ir.affine import var
 from tilegen.ir.hardware.limits import AXIS_LIMIT, SHARED_LIMIT, THREAD_LIMIT
+from tilegen.ir.hardware.memory import bytes_of, row_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
 from tilegen.lowering.integers.integers import claims, fit_somewhere, holds
 from tilegen.lowering.integers.pitches import pitch_of
 from tilegen.lowering.launch.grid import limits_of_grid
-from tilegen.lowering.launch.memory import bytes_of, row_of
 from tilegen.lowering.launch.program import Launch
 from tilegen.poly import Facts, Refused, Unproved
 

@@ -11,8 +11,8 @@ from tests.support.reader.values import Mismatch, Values
 from tests.support.simulator.ptx_isa import BYTES
 from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import SharedMatrix, SharedRows
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import Access
-from tilegen.lowering.launch.memory import bytes_of
 
 _FUNCTION = re.compile(
     r"^static __device__ __forceinline__ void (\w+)\(([^{]*)\)\n\{\n(.*?)^\}", re.MULTILINE | re.DOTALL

@@ -23,11 +23,11 @@ from tests.support.reader.scatter import Scatters
 from tests.support.reader.values import Memory, Mismatch
 from tests.support.reader.vectors import Vectors
 from tests.support.simulator.grid import coordinates
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
 from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
-from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.timelines import Arrive, Barrier, LookBack
 
 DRAWS = 2  # of random values for each launch

@@ -23,12 +23,12 @@ from tilegen.backends.text.values.expr import Writer
 from tilegen.backends.text.values.parameter_names import ParameterNames, parameter_names
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
+from tilegen.ir.hardware.memory import shared_layout
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
 from tilegen.lowering import Launch
 from tilegen.lowering.integers.integers import shapes
 from tilegen.lowering.launch.grid import Product, limits_of_grid
-from tilegen.lowering.launch.memory import shared_layout
 from tilegen.lowering.launch.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import Fence

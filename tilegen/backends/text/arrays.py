@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilegen.ir.affine import Affine, const
+from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
-from tilegen.lowering.launch.memory import stored_extents
 from tilegen.lowering.launch.program import Launch, VectorCopy, VectorStore
 from tilegen.lowering.launch.timelines import STORES, Box, LookBack
 

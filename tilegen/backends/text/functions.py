@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tilegen.backends.text.arrays import register_extents, shared_extents, written_by
 from tilegen.backends.text.values.expr import Writer
+from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.walk import accesses, gathers, walk
-from tilegen.lowering.launch.memory import stored_extents
 from tilegen.lowering.launch.program import For, Function, Launch, Let, names_in, nodes
 from tilegen.lowering.outline.generalise import expressions
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import Fragment, Layout
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import Access
-from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import Perform
 

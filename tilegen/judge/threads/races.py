@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product, zip_longest
-from math import prod
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.atomics import are_updates_of_one
 from tilegen.ir.hardware.lanes import writes_alone
 from tilegen.ir.hardware.limits import RESIDENT_THREADS
+from tilegen.ir.hardware.threads import consumers_and_row
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, PARALLEL, THREAD_KINDS, Buffer, Loop, Node
 from tilegen.ir.walk import leaves, loop_names, loops, writes
@@ -109,13 +109,8 @@ def _check_shared_axes(program: Projection) -> None:
 
 def _check_resident(launch: Node) -> None:
     """Refused where a multiprocessor has no room for the threads of its resident blocks."""
-    inside = list(loops(launch))
-    block = max(inside, key=lambda loop: loop.resident, default=None)
-    bound = ([loop.extent.const for loop in inside if loop.kind == kind] for kind in THREAD_KINDS)
-    along = [max(extents) for extents in bound if extents]
-    threads = prod(along)
-    if ring := next((loop for loop in inside if loop.specialized and along), None):  # one more row
-        threads += 2 * threads if ring.turns else threads // along[-1]
+    block = max(loops(launch), key=lambda loop: loop.resident, default=None)
+    threads = sum(consumers_and_row(launch))
     if block and block.resident > 1 and block.resident * threads > RESIDENT_THREADS:
         most = RESIDENT_THREADS // threads
         raise NoForm(

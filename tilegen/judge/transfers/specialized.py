@@ -4,8 +4,9 @@ Theorem: the iterations of a pipelined loop may be divided between a producer an
 bulk copies alone. All else is the work of the consumers. Where the loop runs several times in a block, the producer
 goes on with the next run while the consumers are still behind the last one: no statement of the launch writes what it
 copies (`bulk`), and nothing else touches the slots. The consumers are whole warps, each of which says that it has read;
-the producer makes all bulk copies to shared memory, in every iteration, and each is for that iteration. The products of
-an iteration may run on into the next one if the loop does nothing else but asynchronous products: nothing in it looks
+the producer makes all bulk copies to shared memory, in every iteration, and each is for that iteration. Consumers that
+are given registers are whole warpgroups, and so is the row of the producer, which gives up as many. The products of an
+iteration may run on into the next one if the loop does nothing else but asynchronous products: nothing in it looks
 at what they compute.
 
 Turns: two blocks along a block loop are one, in which each is a group of consumers. What a group does is an iteration
@@ -16,12 +17,15 @@ that one producer fills them for both.
 
 from __future__ import annotations
 
-from math import prod
-
 from tilegen.ir.affine import const
+from tilegen.ir.hardware.budgets import FEWEST, UNIT, WARPGROUP, budgets_of
+from tilegen.ir.hardware.described import align_described
 from tilegen.ir.hardware.lanes import WARP
-from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Loop, Node
-from tilegen.ir.walk import loads, loops
+from tilegen.ir.hardware.limits import SWIZZLED_PLACE
+from tilegen.ir.hardware.memory import bytes_of
+from tilegen.ir.hardware.threads import consumers_and_row, threads_along
+from tilegen.ir.nodes import BLOCK_KINDS, Loop, Node, Tree
+from tilegen.ir.walk import accesses, loads, loops
 from tilegen.judge.transfers.bulk import boxes_in
 from tilegen.judge.transfers.pipelines import leading_copies, staged_buffers
 from tilegen.poly.instances import Projection
@@ -51,6 +55,9 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     _check_threads(launch, loop)
     if loop.turns:
         _check_turns(launch, loop)
+        _check_groups(program.tree, launch, loop)
+    if loop.registers:
+        _check_budgets(launch, loop)
     _check_copies(program, launch, loop)
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
@@ -68,11 +75,7 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
 
 def _check_threads(launch: Node, loop: Loop) -> None:
     """Refused where a block's threads are no whole warps, or leave no place for a producer."""
-    # The lanes of an instruction are along x.
-    sizes = {"thread.x": WARP} if any(each.performed for each in loops(launch)) else {}
-    for each in loops(launch):
-        if each.kind in THREAD_KINDS:
-            sizes[each.kind] = max(each.extent.const, sizes.get(each.kind, 1))
+    sizes, (consuming, _) = threads_along(launch), consumers_and_row(launch)
     if loop.turns and not {*sizes} <= {"thread.x"}:
         raise NoForm(
             f"the threads along '{loop.turns}' take turns, and those of one turn are not all along x",
@@ -83,11 +86,49 @@ def _check_threads(launch: Node, loop: Loop) -> None:
             "a block whose threads are all along x has no row for a producer",
             way="bind a loop to thread.y, be it one of a single iteration: the producer is one row more",
         )
-    if prod(sizes.values()) % WARP:
+    if consuming % WARP:
         raise NoForm(
-            f"'{loop.name}' is specialized, and its {prod(sizes.values())} consumers are no whole warps",
+            f"'{loop.name}' is specialized, and its {consuming} consumers are no whole warps",
             way=f"bind loops of a multiple of {WARP} iterations to threads",
         )
+
+
+def _check_budgets(launch: Node, loop: Loop) -> None:
+    """Refused where the threads are no warpgroups, or there are too few registers."""
+    consuming, row = consumers_and_row(launch)
+    found = budgets_of(loop.registers, consuming, row, max(each.resident for each in loops(launch)))
+    if consuming % WARPGROUP or row % WARPGROUP:
+        raise NoForm(
+            f"'{loop.name}' gives registers to {consuming} consumers in rows of {row}, which are no warpgroups",
+            way=f"a warpgroup has {WARPGROUP} threads, in one row or several",
+        )
+    if loop.registers <= found.launched:
+        raise NoForm(
+            f"each of {consuming + row} threads can have {found.launched} registers, and the consumers are given "
+            f"{loop.registers}",
+            way="leave out registers=",
+        )
+    if found.producer < FEWEST:
+        pool = found.launched * (consuming + row)
+        most = (pool - FEWEST * row) // consuming // UNIT * UNIT
+        raise NoForm(
+            f"{consuming} consumers with {loop.registers} registers leave too few of {pool} for {row} others",
+            way=f"registers={most} is the most",
+        )
+
+
+def _check_groups(tree: Tree, launch: Node, loop: Loop) -> None:
+    """Refused where what both of two groups have, one behind the other, would begin at no good place."""
+    stored = {box.target for _, box in boxes_in(launch, {b.name: b for b in tree.buffers}) if box.stores}
+    own = {access.buffer for access in accesses(launch)} - staged_buffers(tree, loop)
+    for buffer in align_described(tree).buffers:
+        align = max(buffer.align, SWIZZLED_PLACE if buffer.name in stored else 1)
+        if buffer.space == "shared" and buffer.name in own and bytes_of(buffer) % align:
+            raise NoForm(
+                f"each of two that take turns has {bytes_of(buffer)} bytes for '{buffer.name}', which begins at "
+                f"multiples of {align}",
+                way="make its tile larger, so that the second one can lie after the first",
+            )
 
 
 def _check_copies(program: Projection, launch: Node, loop: Loop) -> None:

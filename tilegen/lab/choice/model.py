@@ -14,13 +14,13 @@ from math import prod, sqrt
 from typing import Any
 
 from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import leaves, reads, walk, writes
 from tilegen.lab.choice.traced import traced
 from tilegen.lab.counts.metric import operations_per_point
 from tilegen.lab.counts.tensor_cores import operations_of
 from tilegen.lab.predict.machine import Machine
-from tilegen.lowering.launch.memory import bytes_of
 
 _FUNCTIONS = 8  # results of special functions that take as long as multiply-adds do of a lane, two operations each
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}

@@ -17,12 +17,12 @@ from itertools import product
 from math import gcd
 
 from tilegen.ir.facts.row_digits import count_rows
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lab.counts.addresses import Pattern, patterns
 from tilegen.lab.counts.sites import Site
 from tilegen.lab.counts.widen import widen
-from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.program import Launch
 
 BANKS = 32

@@ -14,6 +14,7 @@ from tilegen.backends.compiler.architectures import compiled_architecture, instr
 from tilegen.backends.system.record import Record
 from tilegen.backends.text import emit
 from tilegen.errors import DeviceError, LimitError, TilegenError
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import Kernel, Tree
 from tilegen.ir.walk import gathers, loads
 from tilegen.lab.counts import metric
@@ -31,7 +32,6 @@ from tilegen.lab.predict.occupancy import SM, limits_of, occupancy
 from tilegen.lab.predict.roofline import Shape, predict
 from tilegen.lowering import Launch
 from tilegen.lowering.launch.grid import Product, count_blocks
-from tilegen.lowering.launch.memory import bytes_of
 from tilegen.schedule import Derivation, Stage
 
 Progress = Callable[[str, int, int], None]

@@ -14,6 +14,7 @@ from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.facts.ranges import follows
+from tilegen.ir.hardware.memory import allocated
 from tilegen.ir.nodes import (
     BLOCK_KINDS,
     THREAD_KINDS,
@@ -28,7 +29,6 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.walk import walk
-from tilegen.lowering.launch.memory import allocated
 from tilegen.lowering.launch.program import (
     Call,
     Combine,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import const, var
-from tilegen.ir.hardware.limits import GRID_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.walk import leaves, loops
 from tilegen.lowering.launch.grid import Product
@@ -40,9 +38,7 @@ def coordinates(node: Node) -> Coordinates:
     for kind in BLOCK_KINDS + THREAD_KINDS:
         bound = [loop for loop in names.values() if loop.kind == kind]
         if kind in BLOCK_KINDS:
-            along = _count_blocks(kind, bound, _nested_loops(node, kind))
-            _check_blocks(kind, along, bound)
-            grid.append(along)
+            grid.append(_count_blocks(bound, _nested_loops(node, kind)))
         if bound:
             longest = max(bound, key=lambda loop: loop.extent.const)
             leaders[kind] = Condition(var(longest.name), equal=True)
@@ -55,20 +51,10 @@ def _nested_loops(node: Node, kind: str) -> int:
     return max((sum(loop.kind == kind for loop in path) for path, _ in leaves((node,))), default=0)
 
 
-def _count_blocks(kind: str, bound: list[Loop], sharing: int) -> Product:
+def _count_blocks(bound: list[Loop], sharing: int) -> Product:
     """Blocks along one axis of the grid."""
     if not bound:
         return Product((const(1),))
     if sharing > 1:
         return Product(tuple(loop.extent for loop in bound))
     return Product((bound[0].extent,))
-
-
-def _check_blocks(kind: str, along: Product, bound: list[Loop]) -> None:
-    """Raises LimitError where a grid has fewer blocks along the axis at any size."""
-    limit = GRID_LIMIT[BLOCK_KINDS.index(kind)]
-    if along.is_const and (blocks := along.evaluate({})) > limit:
-        longest = max(bound, key=lambda loop: loop.extent.const)
-        notes = ("bind the larger dimension to block.x, or make the tile larger",)
-        message = f"a grid needs {blocks} blocks along {kind[-1]}, and a GPU has {limit} at most"
-        raise LimitError(message, longest.span, notes=notes)

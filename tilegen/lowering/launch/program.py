@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.instructions import Instruction
+from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import (
     DTYPE_BYTES,
     Access,
@@ -35,7 +36,6 @@ from tilegen.ir.parts.named import Named
 from tilegen.ir.reductions.ragged import Bounds, only_where
 from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
-from tilegen.lowering.launch.memory import bytes_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import REGISTERS, Event, OtherNode, is_event

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tilegen.errors import LimitError
 from tilegen.ir.hardware.limits import SHARED_LIMIT
+from tilegen.ir.hardware.memory import bytes_of, shared_layout, stored_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, Buffer, Tree
 from tilegen.ir.walk import accesses, gathers, walk
 from tilegen.lowering.launch.coordinates import Coordinates
-from tilegen.lowering.launch.memory import bytes_of, shared_layout, stored_extents
 from tilegen.lowering.launch.program import Declare, Spmd, names_in, nodes
 
 

@@ -17,11 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from tilegen.ir.hardware.descriptors import ROWS, piece_of
-from tilegen.ir.hardware.instructions import Fragment, SharedMatrix
-from tilegen.ir.hardware.matching import operand_accesses, perfect_nest
-from tilegen.ir.nodes import Node, Tree
-from tilegen.ir.walk import loops
+from tilegen.ir.hardware.described import described_buffers
+from tilegen.ir.hardware.instructions import Fragment
+from tilegen.ir.nodes import Node
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Await, Barrier, Fence, products
 from tilegen.lowering.sync.conflicts import Gap
@@ -78,25 +76,6 @@ def _protocol_of(node: Spmd) -> str:
         return ""
     protocols = {v.instruction.protocol if isinstance(v, Perform) else "" for v in inside}
     return protocols.pop() if len(protocols) == 1 else ""
-
-
-def described_buffers(node: Node) -> frozenset[str]:
-    """The shared buffers in `node` that instructions read by descriptor."""
-    found: set[str] = set()
-    for loop in loops(node):
-        nest = perfect_nest(loop) if loop.performed else None
-        operands = operand_accesses(loop.performed, nest[1]) if loop.performed and nest else None
-        for layout in loop.performed.instruction.operands if loop.performed and operands else ():
-            if isinstance(layout, SharedMatrix) and operands:
-                found.add(operands[layout.operand.name].buffer)
-    return frozenset(found)
-
-
-def align_described(tree: Tree) -> Tree:
-    """`tree` with what is read by descriptor at multiples of the bytes that the hardware swizzles alike."""
-    found = frozenset().union(*map(described_buffers, tree.body))
-    buffers = (replace(b, align=ROWS * piece_of(b)) if b.name in found else b for b in tree.buffers)
-    return replace(tree, buffers=tuple(buffers))
 
 
 def with_fences(

@@ -22,6 +22,7 @@ from math import prod
 from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.facts.ranges import begins
+from tilegen.ir.hardware.described import described_buffers
 from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Tree
 from tilegen.ir.walk import loads, loops
@@ -29,7 +30,6 @@ from tilegen.judge import BoxCopy, box_copy, first_element, share_of
 from tilegen.lowering.launch.grid import Cluster
 from tilegen.lowering.launch.program import For, If, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.timelines import BLOCK, EMPTIED, FILLED, Arrive, Await, Box, Fence, is_await
-from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_loops import body_at, is_store
 from tilegen.lowering.sync.bulk_plan import Bulk, element_of
 from tilegen.lowering.sync.conflicts import Gap, Path

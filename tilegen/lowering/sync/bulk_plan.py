@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware.limits import SWIZZLED_PLACE
+from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.parts.swizzle import BULK_UNIT
 from tilegen.judge import BoxCopy
 from tilegen.lowering.launch.grid import Cluster, Need
-from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import If, Spmd
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import box_place, is_await

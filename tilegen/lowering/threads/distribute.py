@@ -8,18 +8,15 @@ from functools import partial
 from math import prod
 from typing import Any, TypeVar
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.ranges import simplify
+from tilegen.ir.hardware.budgets import Budgets, budgets_of
 from tilegen.ir.hardware.lanes import WARP
-from tilegen.ir.hardware.limits import AXIS_LIMIT, THREAD_LIMIT
+from tilegen.ir.hardware.threads import GROUPS, consumers_and_row, ring_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Tree
 from tilegen.ir.walk import add_guard, constant_extents, loops, rewrite_indices, rewrite_nodes, stmts
-from tilegen.lowering.launch.register_budgets import Budgets, choose_budgets
 
 T = TypeVar("T")
-
-GROUPS = 2  # how many take turns
 
 
 @dataclass(frozen=True)
@@ -102,47 +99,35 @@ def without_single(tree: Tree) -> Tree:
 
 
 def block_of(node: Node, taken: frozenset[str]) -> Block:
-    """The block that `node`, one launch, runs with. LimitError where it has too many threads.
+    """The block that `node`, one launch, runs with.
 
     Along each axis it is as long as the longest loop bound there. `taken` are names in use.
     """
     size: list[int] = []
     longest: list[Loop] = []
     flat, stride = const(0), 1
-    for axis, kind in enumerate(THREAD_KINDS):
+    for kind in THREAD_KINDS:
         bound = [loop for loop in loops(node) if loop.kind == kind]
-        extent = max((loop.extent.const for loop in bound), default=1)
-        size.append(extent)
+        size.append(max((loop.extent.const for loop in bound), default=1))
         if bound:
-            first = next(loop for loop in bound if loop.extent.const == extent)
-            if extent > AXIS_LIMIT[axis]:
-                raise _too_many(f"{extent} threads along {kind[-1]}", AXIS_LIMIT[axis], first)
+            first = next(loop for loop in bound if loop.extent.const == size[-1])
             longest.append(replace(first, body=()))
             flat += var(first.name) * stride
-            stride *= extent
+            stride *= size[-1]
     consumers, budgets = None, None
-    ring = next((loop for loop in loops(node) if loop.specialized), None)
-    if ring:
+    if ring := ring_of(node):
+        last, (consuming, row) = longest[-1], consumers_and_row(node)
+        consumers = Condition(last.extent - 1 - var(last.name))
         if ring.turns:
-            consumers, row, stride = Condition(GROUPS - 1 - var(ring.turns)), stride, GROUPS * stride
+            consumers = Condition(GROUPS - 1 - var(ring.turns))
         else:
-            last = longest[-1]
-            consumers, row = Condition(last.extent - 1 - var(last.name)), stride // last.extent.const
-            size[THREAD_KINDS.index(longest[-1].kind)] += 1
+            size[THREAD_KINDS.index(last.kind)] += 1
         if ring.registers:
-            budgets = choose_budgets(ring, stride, row, max(loop.resident for loop in loops(node)))
-        stride += row
-    if stride > THREAD_LIMIT:
-        raise _too_many(f"{stride} threads", THREAD_LIMIT, longest[-1])
+            budgets = budgets_of(ring.registers, consuming, row, max(loop.resident for loop in loops(node)))
     tid = longest[0].name if len(longest) == 1 else "tid"
     while tid in taken and len(longest) != 1:
         tid += "_"
     return Block((size[0], size[1], size[2]), tuple(longest), tid, flat, consumers, budgets, ring.turns if ring else "")
-
-
-def _too_many(what: str, limit: int, loop: Loop) -> LimitError:
-    notes = ("make a thread loop shorter, or coarsen it: coarsen(loop, 4) gives each thread 4 iterations",)
-    return LimitError(f"a block needs {what}, and a GPU has {limit} at most", loop.span, notes=notes)
 
 
 def distribute(node: Node, block: Block) -> tuple[Node, dict[str, Shares]]:

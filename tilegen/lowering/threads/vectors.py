@@ -15,6 +15,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.choices import condition_of
 from tilegen.ir.hardware.atomics import WIDE
 from tilegen.ir.hardware.limits import ACCESS_LIMIT
+from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.printing.show import show_condition
@@ -24,7 +25,6 @@ from tilegen.ir.walk import rewrite_accesses, substitute, writes
 from tilegen.lowering.guards.guards import IsImplied, Tests
 from tilegen.lowering.guards.reads import inside
 from tilegen.lowering.launch.grid import Need
-from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import (
     For,
     If,

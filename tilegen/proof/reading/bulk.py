@@ -19,11 +19,11 @@ from math import prod
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.hardware.limits import BOX_LIMIT, BOX_PLACE, SWIZZLED_PLACE
+from tilegen.ir.hardware.memory import shared_layout
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes, substitute, walk
-from tilegen.lowering.launch.memory import shared_layout
 from tilegen.lowering.launch.program import For, If, Launch, Spmd, Start, names_in, nodes
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import (

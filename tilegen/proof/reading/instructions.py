@@ -25,8 +25,8 @@ from tilegen.ir.hardware.matching import (
     rounded_operands,
     with_operands,
 )
+from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
-from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body
 from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products

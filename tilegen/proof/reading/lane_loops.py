@@ -9,11 +9,11 @@ from typing import Any
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware.atomics import WIDE
 from tilegen.ir.hardware.limits import ACCESS_LIMIT
+from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.reductions.ragged import only_where
 from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
-from tilegen.lowering.launch.memory import row_of
 from tilegen.lowering.launch.program import (
     For,
     If,

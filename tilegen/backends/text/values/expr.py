@@ -12,6 +12,7 @@ from tilegen.backends.text.values.numbers import BITS, brought_back, decimal, di
 from tilegen.backends.text.values.wrapping import may_wrap, wrapping_op
 from tilegen.ir.affine import Affine, Mod, const
 from tilegen.ir.facts.row_digits import row_number
+from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.nodes import (
     BYTE_FLOATS,
     DTYPE_BYTES,
@@ -30,7 +31,6 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import loads, walk
-from tilegen.lowering.launch.memory import stored_extents
 
 _OF_BITS = {"tf32": "round_tf32", "tf32_rz": "cut_off_tf32", "power_of_two": "power_of_two"}
 _BINARY = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilegen.backends.text.values.dialect import ExprWriter
 from tilegen.ir.facts.gathers import fits_32_bits
+from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Op
-from tilegen.lowering.launch.memory import stored_extents
 
 _SUM, _FACTOR, _ATOM = 5, 6, 8
 
