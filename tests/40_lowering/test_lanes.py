@@ -168,6 +168,22 @@ schedule s for sums():
     bind(l, thread.x)
 """
 
+# A warp is laid out over two dimensions, and some of its rows and columns have no term.
+GRID = """
+kernel sums(X: i32[M, 5, 9]) -> y: i32[M]:
+    y[i] = sum[a, b](X[i, a, b])
+
+schedule s for sums():
+    reassociate(y)
+    tile(a, 4) -> ao, la
+    tile(b, 8) -> bo, lb
+    order(i, ao, bo, la, lb)
+    collapse(la, lb) -> lane
+    bind(i, block.x)
+    bind(lane, thread.x)
+    cache_register(y, at=i)
+"""
+
 # Linear steps keep their order, whoever takes them together.
 STEPS = """
 kernel steps(a: i32[M, N], b: i32[M, N], N: int = 11) -> y: i32[M, N]:
@@ -219,6 +235,7 @@ def trees():
         "ahead, from the end": tree_from(RUNNING.format("prod", ">")),
         "up to, from the end": tree_from(RUNNING.format("min", ">=")),
         "in two levels": tree_from(BOTH),
+        "in two dimensions": tree_from(GRID),
         "softmax": tree_from(SOFTMAX),
         "total": tree_from(TOTAL),
         "total of a long row": tree_from(TOTAL, N=37),

@@ -4,6 +4,8 @@ Lanes exchange their terms all at once, and each can have what those before it c
 that is what a read finds in sequence if it is right before the update of its lane, or right behind it, in the loop of
 the lanes alone, and if nothing between changes a term. Any other read of the result in that loop is refused, but for
 those that the first lane makes where it alone has a term: they stay in their order.
+
+The update is made where some lane has a term: each test says of the lanes something that they can be counted by.
 """
 
 from __future__ import annotations
@@ -11,15 +13,27 @@ from __future__ import annotations
 from tilegen.ir.affine import var
 from tilegen.ir.hardware.lanes import running_reads
 from tilegen.ir.nodes import Condition
+from tilegen.ir.printing.show import show_condition
 from tilegen.ir.walk import loads
 from tilegen.poly.instances import Placed, Projection
-from tilegen.poly.verdict import Misplaced
+from tilegen.poly.verdict import Misplaced, NoForm
 
 
 def check_running(program: Projection) -> None:
-    """Refused where a result is read in the loop whose lanes combine it, and not right beside their updates."""
+    """Refused where a result is read in the loop whose lanes combine it, and not right beside their updates, or which
+    of them have a term is not said of them alone."""
     for number, lane in program.lanes.items():
+        _check_tests(program.leaves[number], lane)
         _check_reads(program, program.leaves[number], lane)
+
+
+def _check_tests(combining: Placed, lane: str) -> None:
+    for condition in combining.leaf.stmt.guard:
+        if not condition.value.part_with((lane,)).names() <= {lane}:
+            raise NoForm(
+                f"which lanes of '{lane}' have a term depends on other loops, too: {show_condition(condition)}",
+                way="tile the inner loop by the number of lanes, where collapse has made one loop of two and tile cuts it",
+            )
 
 
 def _check_reads(program: Projection, combining: Placed, lane: str) -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilegen.errors import LimitError
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import var
 from tilegen.ir.hardware.lanes import combining_loop, copied_registers, running_reads
 from tilegen.ir.nodes import SHORT_FLOATS, Access, Buffer, Condition, Load, Loop, Node, Stmt, Tree
-from tilegen.ir.printing.show import show_condition
 from tilegen.ir.reductions.linear import LINEAR
 from tilegen.ir.walk import leaves, rewrite_accesses
 from tilegen.lowering.launch.program import Combine, For, If, Spmd
@@ -44,7 +42,7 @@ class Lanes:
         assert stmt.reduce
         result = self._result(stmt.best or stmt.target)
         exchange = Combine(result.name, stmt.reduce, lane.extent.const, var(lane.name), stmt.value, result.dtype)
-        guard = tuple(dict.fromkeys(_easiest_lane(c, lane) for c in stmt.guard))
+        guard = tuple(dict.fromkeys(easier for c in stmt.guard for easier in _in_some_lane(c, lane)))
         update = replace(stmt, value=Load(result.name, (), stmt.value.dtype), guard=guard)
         if stmt.arg is not None:
             other = self._result(stmt.target, "factor" if stmt.reduce == LINEAR else "lanes")
@@ -136,16 +134,11 @@ def _exchanges(node: Spmd) -> bool:
     return isinstance(node, Combine) or (isinstance(node, For) and any(_exchanges(each) for each in node.body))
 
 
-def _easiest_lane(condition: Condition, lane: Loop) -> Condition:
-    """`condition` in the lane where it is easiest to meet."""
-    value = condition.value
-    if lane.name not in value.names():
-        return condition
-    if condition.equal or not value.linear_in(lane.name):
-        raise LimitError(
-            f"which lanes of '{lane.name}' have a term depends on them in a way that is not followed: "
-            f"{show_condition(condition)}",
-            lane.span,
-        )
-    easiest: Affine = const(lane.extent.const - 1 if value.coefficient(lane.name) > 0 else 0)
-    return condition._replace(value=value.substitute({lane.name: easiest}))
+def _in_some_lane(condition: Condition, lane: Loop) -> tuple[Condition, ...]:
+    """What holds wherever `condition` holds in some lane; what it says of lanes it says of nothing else."""
+    own = condition.value.part_with((lane.name,))
+    if own.is_const:
+        return (condition,)
+    rest, values = condition.value - own, [own.evaluate({lane.name: n}) for n in range(lane.extent.const)]
+    most = Condition(rest + max(values))
+    return (most, Condition(-rest - min(values))) if condition.equal else (most,)
