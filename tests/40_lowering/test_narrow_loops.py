@@ -83,3 +83,17 @@ def test_a_loop_whose_threads_wait_for_bulk_copies_starts_one_in_each_iteration(
     launches = lower(tree)
     assert prove(tree.kernel, launches).verdict == "proved"
     assert faults(launches, tree, {"N": 9}) is None
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_loop_that_numbers_bulk_copies_does_so_in_each_of_its_runs_alike(stages):
+    """Of a loop with other iterations for each bj nobody would know the phase of what has arrived."""
+    kernel = "kernel k(A: i32[N, N], B: i32[N, N], N: int = 128) -> C: i32[N, N]:\n"
+    kernel += "    C[i, j] = sum[k <= i](A[i, k] * B[k, j])\n"
+    steps = TILED.replace("    bind(bj, block.x)\n", "") + "    bulk(B.shared)\n"
+    steps += f"    pipeline(ko, {stages})\n" if stages > 1 else ""
+    module = parse(Source("k.tg", f"{kernel}\nschedule s for k():{steps}"))
+    tree = apply(build(module.kernels["k"]), module.schedules[0], defines=standard_steps()).tree
+    launches = lower(tree)
+    assert "for (int ko = 0; ko < 32; ++ko)" in emit(launches, "cuda")
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"

@@ -32,11 +32,12 @@ from tilegen.judge.threads.look_back import check_apart, check_look_back
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
 from tilegen.judge.threads.waiting import check_waiting
-from tilegen.judge.transfers.bulk import BoxCopy, box_copy, boxes_in, check_bulk, check_lone_copies, first_element
+from tilegen.judge.transfers.bulk import BoxCopy, box_copy, boxes_in, check_bulk, first_element
 from tilegen.judge.transfers.bulk_stores import check_bulk_stores
 from tilegen.judge.transfers.clusters import check_clusters, share_of
 from tilegen.judge.transfers.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
 from tilegen.judge.transfers.specialized import check_specialized
+from tilegen.judge.transfers.waits import check_bulk_waits
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Projection, project
 from tilegen.poly.system import Undecided
@@ -113,7 +114,7 @@ def judge(tree: Tree) -> Violation | None:
 
 def fault_of_launches(tree: Tree) -> Violation | None:
     """None if the last `tree` can be launched; a step before may leave this to those behind it."""
-    for check in (check_limits, check_waiting, check_lone_copies):
+    for check in (check_limits, check_waiting, check_bulk_waits):
         try:
             check(tree)
         except Refused as refused:

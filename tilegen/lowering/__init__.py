@@ -41,7 +41,7 @@ from tilegen.lowering.sync.batches import complete_batches, with_fences
 from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
-from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, check_stored, join_stores
+from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, join_stores
 from tilegen.lowering.sync.conflicts import Conflict, Gap, conflicts
 from tilegen.lowering.sync.dependent_launch import with_launch_waits
 from tilegen.lowering.sync.overlap import overlap_batches
@@ -276,7 +276,6 @@ def _waiting(
         crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
     found = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
     fence_starts(bulk, dealt)
-    check_stored(bulk, tree, found.values())
     add_store_waits(bulk, plain, block, crossing, found, is_implied)
     pipes = bulk.others(pipes)
     ahead = covered_pipes(plain, pipes, with_waits(plain, found, pipes))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.hardware.described import described_buffers
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, rewrite_accesses
 from tilegen.lowering.launch.coordinates import Coordinates
 from tilegen.lowering.launch.program import For, If, Spmd
 from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier, StartBarriers
-from tilegen.lowering.sync.batches import described_buffers
 from tilegen.lowering.sync.bulk_plan import Bulk
 from tilegen.lowering.sync.conflicts import Gap
 from tilegen.lowering.threads.distribute import Block

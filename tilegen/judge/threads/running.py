@@ -32,7 +32,7 @@ def _check_tests(combining: Placed, lane: str) -> None:
         if not condition.value.part_with((lane,)).names() <= {lane}:
             raise NoForm(
                 f"which lanes of '{lane}' have a term depends on other loops, too: {show_condition(condition)}",
-                way="tile the inner loop by the number of lanes, where collapse has made one loop of two and tile cuts it",
+                way="tile cuts what collapse has made of two loops: tile the inner one by the number of lanes before",
             )
 
 

@@ -27,7 +27,7 @@ from tilegen.ir.facts.row_digits import count_rows
 from tilegen.ir.hardware.limits import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE
 from tilegen.ir.hardware.matching import perfect_nest
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import loops, stmts, writes
 from tilegen.poly.instances import Projection
@@ -66,30 +66,6 @@ class BoxCopy:
     place: tuple[Affine, ...]
     multicast: str
     step: str
-
-
-def check_lone_copies(tree: Tree) -> None:
-    """Refused where nobody but one thread is there to wait for bulk copies, or copies in several places, of which their
-    barrier counts one, fill a buffer."""
-    buffers = {b.name: b for b in tree.buffers}
-    for launch in tree.body:
-        boxes = list(boxes_in(launch, buffers))
-        filled = [box.target for _, box in boxes if not box.stores]
-        several = any(each.kind in THREAD_KINDS and each.extent != const(1) or each.performed for each in loops(launch))
-        for path, box in boxes:
-            inside = box.inside | {each.name for each in box.outside}
-            tested = path[-1].stages == 1 and any(c.value.names().isdisjoint(inside) for c in box.stmt.guard)
-            done, alone = ("stored", "write it together") if box.stores else ("filled", "wait for the copy")
-            what, way = f"'{box.target}' is {done} by", ""
-            if not several:
-                what += " a bulk copy in a block of one thread"
-                way = f"bind(..., thread.x) gives the block threads that {alone}"
-            elif not box.stores and (tested or filled.count(box.target) > 1):
-                what += " bulk copies in several places, and their barrier counts in one"
-                way = "give each nest that uses it a copy with a name of its own"
-            others = f"without bulk(...) all threads {'store' if box.stores else 'copy'} it"
-            if way:
-                raise NoForm(what, None, way, others, span=box.stmt.span)
 
 
 def check_bulk(program: Projection) -> None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.ranges import begins, interval_of
 from tilegen.ir.hardware.lanes import combining_loop
-from tilegen.ir.nodes import THREAD_KINDS, Condition, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.reductions.ragged import sides_of
 from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import accesses, leaves, loops, rewrite_nodes, stmts, substitute
@@ -47,7 +47,7 @@ class _Narrow:
         """`node` with the loops in it narrowed, those outside first."""
         if not isinstance(node, Loop):
             return node
-        if self._may_be_narrow(node):
+        if self._may_be_narrow(node) and not self._counts_copies(node, around):
             node = self._narrowed(node, around)
         return replace(node, body=tuple(self.node(child, (*around, node)) for child in node.body))
 
@@ -56,6 +56,14 @@ class _Narrow:
         plain = loop.kind == "serial" and not (loop.specialized or loop.overlapped or loop.turns or loop.roles)
         free = loop.name not in self.counting and loop.name not in self.several
         return plain and not short and free and not self._is_of_rows(loop)
+
+    def _counts_copies(self, loop: Loop, around: tuple[Loop, ...]) -> bool:
+        """True of a loop that runs several times and numbers the bulk copies in it: it does so in each run alike."""
+        filled = any(each.kind == "bulk" and self._fills(each) for each in loops(loop.body))
+        return filled and any(each.kind not in BLOCK_KINDS for each in around) and loop.extent.is_const
+
+    def _fills(self, nest: Loop) -> bool:
+        return any(self.memory[stmt.target.buffer].space == "shared" for stmt in stmts(nest))
 
     def _is_of_rows(self, loop: Loop) -> bool:
         """True of a loop over rows, of which data tell those that run."""

