@@ -61,7 +61,8 @@ def divide(nests: Nests, draft: Draft, machine: Machine) -> Draft:
             loops.append(axis.names[0])
     if not loops:
         axis = columns[0]
-        size = max(_least(nests) * axis.extent // terms, axis.extent * results // _wanted(nests, machine), 1)
+        least = max(1, _least(nests) * axis.extent // terms)
+        size = max(least, min(16 * least, axis.extent * results // _wanted(nests, machine)))
         size = power_of_two(size, axis.extent)
         part, rest = draft.fresh(f"{axis.word}p"), draft.fresh(axis.word, axis.names)
         draft, size_of_part = draft.number("PART", size, (size // 2 or 1, 2 * size))
