@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.errors import TilegenError
-from tilegen.ir.nodes import DTYPE_BYTES, Equation, Gather, Load
-from tilegen.ir.walk import walk
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Gather, Load, Op
+from tilegen.ir.walk import loads, walk
 from tilegen.lab.predict.machine import Machine
 from tilegen.primitives.rewriting.layout import dimension_words
 from tilegen.suggest.draft import Draft
@@ -135,8 +135,23 @@ def product(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     for tile in tiles_for(form, machine):
         for copied in dict.fromkeys((_to_copy(nests, form), ())):
             with suppress(TilegenError):
-                yield _tiled(nests, draft, form, tile, copied)
+                yield _tiled(nests, draft, form, _for_functions(nests, form, tile), copied)
                 return
+
+
+def _for_functions(nests: Nests, form: Form, tile: Tile) -> Tile:
+    """The tile with its warps down alone where rows are functions of what is read, as in exp(P[i, j] - m[i]) * V[j, d].
+
+    A thread has the more columns then, which such a value serves; and the other way round.
+    """
+    calls = [op for op in walk(nests.equations[0].value) if isinstance(op, Op) and op.name[0].isalpha()]
+    rows, columns = (any(load in loads(op) for op in calls) for load in (form.left, form.right))
+    warps = tile.warps_down * tile.warps_along
+    if rows and not columns and tile.rows % (16 * warps) == 0:
+        return replace(tile, warps_down=warps, warps_along=1)
+    if columns and not rows and tile.columns % (32 * warps) == 0:
+        return replace(tile, warps_down=1, warps_along=warps)
+    return tile
 
 
 def _to_copy(nests: Nests, form: Form) -> tuple[Load, ...]:
