@@ -76,11 +76,14 @@ def follows_first(nests: Nests) -> bool:
 def _factors(equation: Equation) -> tuple[Load, Load] | None:
     """The two elements of which a term is made, as by a product or by the square of their difference.
 
-    There may be others that all terms of a result have in common, as the maximum in exp(P[i, j] - m[i]) * V[j, d].
+    There may be others that all terms of a result have in common, as the maximum in exp(P[i, j] - m[i]) * V[j, d], or
+    all results of a term, as the weight in A[i, k] * w[k] * B[k, j].
     """
     terms = {r.name for r in equation.reduced}
     parts = dict.fromkeys(part for part in walk(equation.value) if isinstance(part, Load | Gather))
     found = [part for part in parts if isinstance(part, Gather) or any(i.names() & terms for i in part.index)]
+    if len(found) > 2:
+        found = [p for p in found if isinstance(p, Gather) or any(i.names() - terms for i in p.index)]
     left, right = found if len(found) == 2 else (None, None)
     return (left, right) if isinstance(left, Load) and isinstance(right, Load) else None
 

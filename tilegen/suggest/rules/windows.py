@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from tilegen.ir.affine import Affine, Mod
-from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Op
+from tilegen.ir.nodes import Cast, Condition, Const, Expr, Index, Load, Op
 from tilegen.ir.walk import loads
 from tilegen.lab.predict.machine import Machine
 from tilegen.primitives.rewriting.layout import dimension_words
@@ -59,7 +59,8 @@ def form_of(nests: Nests) -> Form | None:
         return None
     if not isinstance(value, Op) or value.name != "*":
         return None
-    for image, weights in (value.args, value.args[::-1]):
+    one, other = (factor.arg if isinstance(factor, Cast) else factor for factor in value.args)
+    for image, weights in ((one, other), (other, one)):
         if isinstance(weights, Load) and not weights.fallback and all(_is_loop_or_number(i) for i in weights.index):
             form = _form_by(nests, image, weights, phases)
             if form:
@@ -170,6 +171,9 @@ def convolution(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]
     form = form_of(nests)
     assert form
     tile, channels = tile_for(_problem(form))
+    kinds = [axis in form.channels for axis in nests.columns]
+    if kinds != sorted(kinds, reverse=True):
+        draft = draft.say("Channels come before taps.").steps(f"reassociate({nests.equations[0].target})")
     draft, wf = draft.number("WF", tile.filters, (4, 8, 16))
     draft, tf = draft.number("TF", tile.groups, (2, 4, 8))
     draft, weights = _turned_weights(nests, draft, form)
