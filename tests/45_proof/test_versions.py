@@ -1,5 +1,7 @@
 """Two versions are told once where the one for full tiles is the other one, word for word, without certain tests."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilegen.errors import Source
@@ -10,7 +12,8 @@ from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.program import For, If
 from tilegen.lowering.launch.timelines import Barrier
-from tilegen.proof.reading.versions import _drop_repeated
+from tilegen.poly import Refused
+from tilegen.proof.reading.versions import _Merge
 
 TEXT = """
 kernel add(A: f32[M]) -> C: f32[M]:
@@ -33,15 +36,22 @@ def versions(full, other, test=FULL):
     return (If((test,), full, other),)
 
 
+def merged(body):
+    return _Merge(IMPLIED, {}, {}, {}, ()).body(body, (), ())
+
+
+GUARDED = replace(STORE, guard=(INSIDE,))
+
+
 def test_a_version_without_tests_that_are_certain_is_left_out():
     other = (loop(If((INSIDE,), (STORE,))),)
-    assert _drop_repeated(versions((loop(STORE),), other), (), IMPLIED) == (If((), other),)
+    assert merged(versions((loop(STORE),), other)) == (loop(GUARDED),)
 
 
 def test_versions_inside_versions_come_first():
     inner = (loop(If((INSIDE,), (STORE,))),)
     body = versions((loop(STORE),), versions((loop(STORE),), inner, Condition(M - 5 - block * 4)))
-    assert _drop_repeated(body, (), IMPLIED) == (If((), (If((), inner),)),)
+    assert merged(body) == (loop(GUARDED),)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +60,16 @@ def test_versions_inside_versions_come_first():
         versions((loop(STORE),), (loop(If((INSIDE,), (STORE, STORE))),)),
         versions((loop(STORE),), (loop(If((Condition(INSIDE.value - 1),), (STORE,))),)),
         versions((loop(STORE),), (loop(If((INSIDE,), (STORE,))),), Condition(FULL.value + 1)),
-        versions((BARRIER, loop(STORE)), (BARRIER, loop(If((INSIDE,), (STORE,))))),
     ],
-    ids=["another statement", "another test", "no full tile", "a barrier"],
+    ids=["another statement", "another test", "no full tile"],
 )
-def test_other_versions_stay(body):
-    assert _drop_repeated(body, (), IMPLIED) == body
+def test_other_versions_stay_each_under_its_test(body):
+    first, *others = merged(body)
+    (test,) = body[0].test
+    assert first == loop(replace(STORE, guard=(test,)))
+    assert [s.guard[0] for each in others for s in each.body] == [Condition(-1 - test.value)] * len(others[0].body)
+
+
+def test_no_barrier_stands_in_versions():
+    with pytest.raises(Refused, match="a barrier stands under a test"):
+        merged(versions((BARRIER, loop(STORE)), (BARRIER, loop(If((INSIDE,), (STORE,))))))

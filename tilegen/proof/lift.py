@@ -32,11 +32,11 @@ from tilegen.proof.reading.coordinates import Axes, axes_of, extents_of, inline_
 from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.reading.extras import Extras
 from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS, expand_instructions
-from tilegen.proof.reading.lane_loops import expand_vectors, roll_runs
+from tilegen.proof.reading.lane_loops import expand_vectors
 from tilegen.proof.reading.on_timelines import does, is_event
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
-from tilegen.proof.reading.versions import MEANT, drop_repeated_versions, merge_versions
+from tilegen.proof.reading.versions import MEANT, merge_versions
 from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
 from tilegen.proof.waiting.budgets import without_budgets
 
@@ -86,8 +86,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
         body = expand_bulk(expand_instructions(joined, launch), launch, ring)
         if ring:
             result.rings[len(result.body)] = ring = substitute(ring, where.values)
-        around = where.extents | extents_of(nodes(body))
-        body = roll_runs(expand_vectors(drop_repeated_versions(body, launch, around), launch))
+        body = expand_vectors(body, launch)
         around = where.extents | extents_of(nodes(body))
         body = rename_to_axes(body, where, around)
         body = merge_versions(body, launch, around)

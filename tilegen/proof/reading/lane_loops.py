@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware.atomics import WIDE
@@ -13,7 +12,7 @@ from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.reductions.ragged import only_where
-from tilegen.ir.walk import accesses, loads, rewrite, rewrite_accesses, substitute, writes
+from tilegen.ir.walk import accesses, loads, rewrite_accesses, substitute, writes
 from tilegen.lowering.launch.program import (
     For,
     If,
@@ -148,7 +147,7 @@ def _expand_store(known: _Variables, node: VectorStore) -> tuple[Spmd, ...]:
     stmts = [replace(s, target=t) for s, t in zip(opened.lanes, places, strict=True)]
     if where:
         stmts = [replace(s, value=only_where(where, s.value), reduce=ONLY) for s in stmts]
-    return roll([replace(s, reduce=update, atomic=True) for s in stmts] if update else stmts)
+    return tuple(replace(s, reduce=update, atomic=True) if update else s for s in stmts)
 
 
 def _expand_copy(node: VectorCopy, known: _Variables) -> Spmd:
@@ -170,76 +169,6 @@ def _lane_index(access: Access, lane: Affine, buffers: Mapping[str, Buffer]) -> 
     if not order:
         raise Refused(f"'{access.buffer}' has one element, and is used as a vector")
     return tuple(i + lane if d == order[-1] else i for d, i in enumerate(access.index))
-
-
-# -- lanes one by one become a loop again where they differ by a constant: fewer cases for every question
-
-
-def roll(stmts: Sequence[Spmd]) -> tuple[Spmd, ...]:
-    """The statements as one loop over lanes, if they are that."""
-    name = f"lane{len(stmts)}"
-    first, *others = stmts
-    if not others:
-        return (first,)
-    shape, start = _without_constants(first)
-    steps: list[int] = []
-    for lane, other in enumerate(others, 1):
-        like, here = _without_constants(other)
-        if like != shape:
-            return tuple(stmts)
-        steps = steps or [b - a for a, b in zip(start, here, strict=True)]
-        if here != [a + step * lane for a, step in zip(start, steps, strict=True)]:
-            return tuple(stmts)
-    moves = (var(name) * step for step in steps)
-    whole = rewrite(first, lambda v: v + next(moves) if type(v) is Affine else v)
-    return (For(name, const(len(stmts)), (whole,)),)
-
-
-def _without_constants(stmt: Spmd) -> tuple[Spmd, list[int]]:
-    """The statement without the constants in its index expressions, and these."""
-    constants: list[int] = []
-
-    def change(value: Any) -> Any:
-        if type(value) is not Affine:
-            return value
-        constants.append(value.const)
-        return Affine(value.terms) if value.const else value
-
-    return rewrite(stmt, change), constants
-
-
-def roll_runs(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`body` with runs of statements that differ by a constant as loops."""
-    out: list[Spmd] = []
-    place = 0
-    while place < len(body):
-        node = body[place]
-        if isinstance(node, For):
-            node = replace(node, body=roll_runs(node.body))
-        if isinstance(node, If):
-            node = replace(node, body=roll_runs(node.body), orelse=roll_runs(node.orelse))
-        if isinstance(node, Stmt):
-            run = _adjacent_writes(body, place)
-            done = roll(run) if len(run) in _WIDTHS else ()
-            if len(done) == 1:
-                out += done
-                place += len(run)
-                continue
-        out.append(node)
-        place += 1
-    return tuple(out)
-
-
-def _adjacent_writes(body: tuple[Spmd, ...], place: int) -> list[Stmt]:
-    """Neighbours of one name that write the same buffer."""
-    run: list[Stmt] = []
-    for node in body[place:]:
-        if not isinstance(node, Stmt):
-            break
-        if run and (node.name, node.target.buffer) != (run[0].name, run[0].target.buffer):
-            break
-        run.append(node)
-    return run
 
 
 # -- alignment

@@ -18,7 +18,7 @@ from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.reads import inside
-from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes
 from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
 from tilegen.poly import Refused, Unproved
 
@@ -58,51 +58,6 @@ def _chosen_tensors(equation: Equation, choices: list[tuple[Load, Const]]) -> fr
     every = [load.buffer for load in loads(equation) if load.fallback is not None]
     names = [load.buffer for load, _ in choices if load.fallback is not None]
     return frozenset(name for name in names if names.count(name) == every.count(name))
-
-
-def drop_repeated_versions(body: tuple[Spmd, ...], launch: Launch, extents: Mapping[str, Affine]) -> tuple[Spmd, ...]:
-    """`body` without versions for full tiles that are the other version as it stands, but for tests that are certain.
-
-    Most are: so they are read once. Arguments as for `merge_versions`, which reports the others.
-    """
-    return _drop_repeated(body, (), implication_checker(launch.kernel, extents, launch.requires))
-
-
-def _drop_repeated(body: tuple[Spmd, ...], given: Tests, is_implied: IsImplied) -> tuple[Spmd, ...]:
-    out: list[Spmd] = []
-    for node in body:
-        match node:
-            case For():
-                out.append(with_body(node, _drop_repeated(node.body, given, is_implied)))
-            case If():
-                known = given + node.test
-                then, orelse = (
-                    _drop_repeated(node.body, known, is_implied),
-                    _drop_repeated(node.orelse, given, is_implied),
-                )
-                if orelse and _without_certain_tests(orelse, known, is_implied) == then and not _joint_nodes(orelse):
-                    out.append(If((), orelse))  # still a block of its own
-                else:
-                    out.append(with_body(node, then, orelse))
-            case _:
-                out.append(node)
-    return tuple(out)
-
-
-def _without_certain_tests(body: tuple[Spmd, ...], given: Tests, is_implied: IsImplied) -> tuple[Spmd, ...]:
-    """`body` without the tests that are certain."""
-    out: list[Spmd] = []
-    for node in body:
-        match node:
-            case For():
-                out.append(with_body(node, _without_certain_tests(node.body, given, is_implied)))
-            case If(orelse=()):
-                test = tuple(c for c in node.test if not is_implied(c, given))
-                then = _without_certain_tests(node.body, given + test, is_implied)
-                out += (replace(node, test=test, body=then),) if test else then
-            case _:
-                out.append(node)
-    return tuple(out)
 
 
 def _check_scattered(loop: For, sizes: Collection[str]) -> None:
