@@ -20,11 +20,12 @@ from tilegen.backends.text import emit
 from tilegen.cli.looks.explain_printing import rounds_line
 from tilegen.errors import TilegenError
 from tilegen.ir.affine import var
+from tilegen.ir.walk import rewrite
 from tilegen.lab.checks.check import cases, check
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Let, with_lists
+from tilegen.lowering.launch.program import For, Let, with_lists
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
@@ -218,6 +219,7 @@ FAULTS = {
     ),
     "a tile outside of it": lambda n: replace(n, body=(Let("x", var(n.coordinates[0][0])), *n.body)),
     "none dealt": lambda n: replace(n, dealt=0),
+    "more tiles than names": lambda n: replace(n, grid=(Product((*n.grid[0].factors, var("M"))), *n.grid[1:])),
 }
 
 
@@ -227,6 +229,17 @@ def test_faults_are_refused(tmp_path, name, fault):
     tree = scheduled(tmp_path, NETS[name])
     launches = tuple(FAULTS[fault](launch) for launch in lower(tree))
     assert prove(tree.kernel, launches).verdict.startswith("refused")
+
+
+def test_a_ring_runs_as_often_in_all_tiles(tmp_path):
+    def longer(node):
+        return replace(node, extent=node.extent + var("bi")) if isinstance(node, For) and node.name == "ko" else node
+
+    tree = scheduled(tmp_path, RING)
+    (launch,) = lower(tree)
+    found = prove(tree.kernel, (replace(launch, body=rewrite(launch.body, longer)),)).violation
+    assert found is not None
+    assert found.violation.sentence == "how often 'ko' runs is not the same in all tiles"
 
 
 def test_the_end_of_a_tile_is_waited_for(tmp_path):

@@ -322,6 +322,10 @@ def test_a_block_that_no_gpu_has():
     large = replace(launch.buffers["A"], name="S", space="shared", shape=(const(1024), const(64)))
     with pytest.raises(Refused, match="262144 bytes of shared memory"):
         check_limits(replace(launch, buffers={**launch.buffers, "S": large}))
+    with pytest.raises(Refused, match="67108864 bytes of registers a thread"):
+        check_limits(replace(launch, buffers={"R": replace(large, space="register", shape=(const(2**24), const(1)))}))
+    with pytest.raises(Refused, match="a grid of .* 65536 x 1 blocks"):
+        check_limits(replace(launch, grid=(launch.grid[0], Product((const(65536),)), launch.grid[2])))
 
 
 # -- what a user sees

@@ -21,6 +21,8 @@ compared as a list, so that no branch, loop or role can hold a wait, or let a th
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from tilegen.ir.nodes import Const
 from tilegen.lowering.launch.program import Declare, Flag, Launch, Let, Spmd, nodes
 from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarriers
@@ -39,16 +41,11 @@ def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
         raise Refused(f"{launch.name} begins early, and not every thread waits once for the launches before it")
     if found.count(Arrive(LAUNCHES)) != 1:
         raise Refused(f"{launch.name} does not let the next launch begin once")
-    ahead: list[Spmd] = []
-    for node in launch.body:
-        if node == Await(LAUNCHES):
-            break
+    ahead = tuple(takewhile(lambda node: node != Await(LAUNCHES), launch.body))
+    for node in ahead:
         if node != Arrive(LAUNCHES) and not _is_set_up(node):
             message = f"{launch.name} begins early, and what stands before its wait for the launches before is not"
             raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
-        ahead.append(node)
-    else:
-        raise Refused(f"{launch.name} begins early, and only some threads wait for the launches before it")
     rest = launch.body[len(ahead) + 1 :]
     if Arrive(LAUNCHES) not in (*ahead, *rest):
         raise Refused(f"{launch.name} lets the next launch begin on some paths alone")

@@ -133,6 +133,7 @@ def questions(
     touched = CertainBarriers(printed, barriers, rings) if copied else certain
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
+    fenced = any(barrier.fence for barrier in barriers.values())
     arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS, ACCESSES) for b in tree.buffers)
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings))
     return (
@@ -145,7 +146,7 @@ def questions(
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (), (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else ()),
         ("waits", (), (lambda: check_waits(program, barriers, copies),) if copies else ()),
-        ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives else ()),
+        ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives or fenced else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
         ("products", (), (lambda: check_products(events()),) if PRODUCTS in tree.buffers else ()),
         (

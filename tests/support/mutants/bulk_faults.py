@@ -21,6 +21,10 @@ def wait_dropped(launch):
     return each(launch, is_wait, lambda n: [()])
 
 
+def wait_twice(launch):
+    return each(launch, is_wait, lambda n: [(n, n)])
+
+
 def loads_unfenced(launch):
     """Nothing holds the next copies until those who have loaded have what they asked for, their own thread neither."""
     unheld = replace(launch, body=_without_fences(launch.body))

@@ -86,6 +86,7 @@ NO_WORDS = "what is said to be waited for is in no text"
 NO_ADDRESSES = "it has elements, and no addresses"
 NO_DECLARATIONS = "it runs the PTX, whatever a declaration says of it"
 OF_THE_COMPILER = "which registers are held is a matter of the compiler's"
+NO_HARM = "who has waited waits no longer"
 IDLE = "another thread that has nothing else to do serves as well"
 DISTANCE = "how far rows or pieces are apart matters where a product has several"
 NOT_READ = "a wrong box may bring, or take, what nobody reads"
@@ -114,7 +115,7 @@ FAMILIES = {
             "two stages": {"M": 18, "N": 36, "K": 24},
             "again": {"M": 18, "N": 36, "K": 24, "L": 2},
         },
-        beyond={"wait_names_others": NO_WORDS, "unaligned_tensor": NO_ADDRESSES},
+        beyond={"wait_names_others": NO_WORDS, "unaligned_tensor": NO_ADDRESSES, "wait_twice": NO_HARM},
         mild={
             **dict.fromkeys(("wrong_bytes", "wrong_coordinate", "wrong_place", "wrong_map", "wrong_memory"), NOT_READ),
             "barriers_started_late": "the thread that starts them may be the first to use them",
@@ -130,7 +131,7 @@ FAMILIES = {
             "stored panel by panel": {"M": 9, "N": 36},
             "stored tile by tile, beside a ring": {"M": 4, "N": 68, "K": 12},
         },
-        beyond={"unaligned_tensor": NO_ADDRESSES},
+        beyond={"unaligned_tensor": NO_ADDRESSES, "wait_twice": NO_HARM},
         mild=dict.fromkeys(("wrong_coordinate", "wrong_place", "wrong_map", "wrong_memory"), NOT_READ),
     ),
     "rings": Family(
@@ -145,7 +146,7 @@ FAMILIES = {
             "cluster, again, narrow",
         ),
         {"ring, narrow": {"M": 13, "N": 20, "K": 44}},
-        beyond={"wait_names_others": NO_WORDS, "wait_of_the_other_kind": NO_WORDS},
+        beyond={"wait_names_others": NO_WORDS, "wait_of_the_other_kind": NO_WORDS, "wait_twice": NO_HARM},
         mild={
             "slot_shifted": "the other one of two slots is released later",
             "other_producer": IDLE,

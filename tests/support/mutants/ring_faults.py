@@ -99,6 +99,10 @@ def barriers_not_started(launch):
     return each(launch, StartBarriers, lambda n: [(replace(n, barriers=(b,)),) for b in n.barriers] + [()])
 
 
+def wait_twice(launch):
+    return each(launch, is_wait, lambda n: [(n, n)])
+
+
 def release_dropped(launch):
     return each(launch, is_release, lambda n: [()])
 

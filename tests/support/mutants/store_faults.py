@@ -24,6 +24,10 @@ def wait_dropped(launch):
     return each(launch, is_wait_for_stores, lambda n: [()])
 
 
+def wait_twice(launch):
+    return each(launch, is_wait_for_stores, lambda n: [(n, n)])
+
+
 @of(If)
 def wait_by_another_thread(node, launch):
     """That has started no store."""
