@@ -1,5 +1,7 @@
 """tilegen from Python: load, schedule by name and by method, source, compile, call."""
 
+import copy
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -136,10 +138,24 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "empty.tg").write_text("")
     with pytest.raises(UsageError, match="is a directory"):
         tilegen.load(str(tmp_path))
+    with pytest.raises(UsageError, match="the name of a file is empty"):
+        tilegen.load("")
     with pytest.raises(UsageError, match="no text in UTF-8: line 2 has the byte 0xff"):
         tilegen.load(str(tmp_path / "bytes.tg"))
     with pytest.raises(UsageError, match="empty.tg has no kernel$"):
         tilegen.load(str(tmp_path / "empty.tg")).kernel()
+
+
+def test_a_program_is_copied_as_itself_and_stays_in_its_process() -> None:
+    schedule = tilegen.load("vector_add").schedule("plain")
+    program = schedule.compile("interpreter")
+    assert copy.deepcopy([program]) == [copy.copy(program)] == [program]
+    assert repr(program).startswith("<Program of vector_add on ")
+    with pytest.raises(TypeError, match="pickle the schedule"):
+        pickle.dumps(program)
+    assert repr(pickle.loads(pickle.dumps(schedule))) == repr(schedule)
+    with pytest.raises(UsageError, match="there is no device '3'"):
+        schedule.compile(3)
 
 
 def test_what_an_equation_leaves_out_stays_as_it_was_and_is_0_in_a_fresh_output() -> None:

@@ -16,10 +16,12 @@ def read_file(name: str, most: int = MOST_BYTES) -> str | None:
     """The text of the file `name`, its first part where that has more than `most` bytes; None where there is no file.
 
     Raises:
-        UsageError: a directory, a file that cannot be read, or one that holds no text.
+        UsageError: an empty name, a directory, a file that cannot be read, or one that holds no text.
     """
     path = Path(name)
     try:
+        if not name:
+            raise UsageError("the name of a file is empty")
         if path.is_dir():
             raise UsageError(f"{shorten(name)} is a directory, and a file is wanted")
         with path.open("rb") as file:

@@ -58,6 +58,18 @@ class Program:
         self._held: list[Sequence[Any]] = []
         self._planning = Lock()  # of several threads with the same first call one compiles
 
+    def __repr__(self) -> str:
+        return f"<Program of {self.kernel.name} on {self.device}>"
+
+    def __copy__(self) -> Program:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Program:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a program stays in its process: pickle the schedule, and compile it there")
+
     @property
     def device(self) -> str:
         """The name of the device that it was compiled for; calls go to that of their arrays."""

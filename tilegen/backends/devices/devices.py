@@ -103,5 +103,5 @@ def engine(device: str = "auto") -> Engine:
                 "host": "cpu",
                 "numpy": "interpreter",
             }
-            notes = did_you_mean(meant.get(device.lower(), device), DEVICES, "the devices are")
+            notes = did_you_mean(meant.get(str(device).lower(), str(device)), DEVICES, "the devices are")
             raise UsageError(f"there is no device '{device}'", notes=notes)
