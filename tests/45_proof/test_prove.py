@@ -123,7 +123,7 @@ def test_a_full_version_that_forgets_a_test_of_another_size():
 
 def test_a_name_of_a_test_that_another_list_makes():
     here = in_body(lambda v: () if isinstance(v, Flag) else v)
-    assert "the test 'full_tile' is used where it has not been made" in violation_of("gemm", "across", here, "text")
+    assert "the test 'full_tile' is used where it has not been made" in violation_of("gemm", "pipelined", here, "text")
 
 
 # -- 2: order
