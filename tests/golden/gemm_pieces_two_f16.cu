@@ -205,7 +205,7 @@ __device__ __forceinline__ int count_tiles(Tiles all)
 // Its row in the matrix.
 __device__ __forceinline__ int row_of_tile(Tiles all, int tile)
 {
-    const int place = tile % (all.rows * all.columns);
+    const int place = all.matrices == 1 ? tile : tile % (all.rows * all.columns);
     const int group = min(all.group, all.rows);
     const int above = place / (group * all.columns) * group;
     return above + (place - above * all.columns) % min(group, all.rows - above);
@@ -214,7 +214,7 @@ __device__ __forceinline__ int row_of_tile(Tiles all, int tile)
 // Its column in the matrix.
 __device__ __forceinline__ int column_of_tile(Tiles all, int tile)
 {
-    const int place = tile % (all.rows * all.columns);
+    const int place = all.matrices == 1 ? tile : tile % (all.rows * all.columns);
     const int group = min(all.group, all.rows);
     const int above = place / (group * all.columns) * group;
     return (place - above * all.columns) / min(group, all.rows - above);

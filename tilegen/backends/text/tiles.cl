@@ -22,7 +22,7 @@ inline int matrix_of_tile(Tiles all, int tile)
 // Its row in the matrix.
 inline int row_of_tile(Tiles all, int tile)
 {
-    const int place = tile % (all.rows * all.columns);
+    const int place = all.matrices == 1 ? tile : tile % (all.rows * all.columns);
     const int group = min(all.group, all.rows);
     const int above = place / (group * all.columns) * group;
     return above + (place - above * all.columns) % min(group, all.rows - above);
@@ -31,7 +31,7 @@ inline int row_of_tile(Tiles all, int tile)
 // Its column in the matrix.
 inline int column_of_tile(Tiles all, int tile)
 {
-    const int place = tile % (all.rows * all.columns);
+    const int place = all.matrices == 1 ? tile : tile % (all.rows * all.columns);
     const int group = min(all.group, all.rows);
     const int above = place / (group * all.columns) * group;
     return (place - above * all.columns) / min(group, all.rows - above);
