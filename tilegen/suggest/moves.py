@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.suggest.draft import Draft
@@ -72,6 +72,10 @@ def keep_results(nests: Nests, draft: Draft, at: str, vector: int) -> Draft:
         if target not in nests.inside:
             draft = draft.maybe(f"cache_register({target}, at={at}, vector={vector})")
     return draft
+
+
+# Blocks of loops over tiles.
+Spread = Callable[[Draft, Sequence[str]], Draft]
 
 
 def bind_blocks(draft: Draft, names: Sequence[str]) -> Draft:

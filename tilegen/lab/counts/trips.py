@@ -14,6 +14,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.nodes import Load
 from tilegen.ir.reductions.ragged import Bound, Bounds, Found
 from tilegen.lab.counts.addresses import block_counts, thread_values
+from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
 
 _SAMPLES = 64  # values of each name that is in an extent
@@ -21,8 +22,20 @@ _SAMPLES = 64  # values of each name that is in an extent
 
 def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
     """The launch with the mean number of iterations of each such loop, that of blocks and threads, rounded."""
+    launch = _with_mean_tiles(launch, sizes)
     counts = block_counts(launch, sizes) | {n: int(v.max()) + 1 for n, v in thread_values(launch).items()}
     return replace(launch, body=_with_means(launch.body, counts, sizes, launch))
+
+
+def _with_mean_tiles(launch: Launch, sizes: Mapping[str, int]) -> Launch:
+    """The launch with as many tiles as there are, where data give the rows of each matrix of them."""
+    if not launch.ends:
+        return launch
+    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
+    found = zip(names, launch.grid[0].factors, launch.ends, strict=True)
+    loops = [For(name, extent, (), ends=ends) for name, extent, ends in found]
+    factors = (const(-(-loop.extent.evaluate(sizes) // _parts(loop, launch, sizes))) for loop in loops)
+    return replace(launch, grid=(Product(tuple(factors)), *launch.grid[1:]))
 
 
 def _with_means(
@@ -45,7 +58,9 @@ def _parts(loop: For, launch: Launch, sizes: Mapping[str, int]) -> int:
     """Into how many parts data divide the iterations of a loop: those between two elements, from end to end; or those
     whose rows have a tile, of as many tiles as there are."""
     match loop.ends:
-        case Bounds(Bound(Load(first)), Bound(Load(end))) if first == end:
+        case Bounds(pick_one=True):
+            return loop.extent.evaluate(sizes)
+        case Bounds(None | Bound(Load()), Bound(Load(first))):
             return max(1, prod(extent.evaluate(sizes) for extent in launch.buffers[first].shape) - 1)
         case Bounds(Found(_, _, slope)) if slope:  # a diagonal has one at most
             return max(1, loop.extent.evaluate(sizes))

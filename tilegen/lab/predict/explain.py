@@ -233,9 +233,10 @@ def _report(
     launch: Launch, sizes: Mapping[str, int], machine: Machine, built: _Built, hits: float = 0.0
 ) -> LaunchReport:
     resources, hot = built.resources.get(launch.name), built.codes.get(launch.name)
-    program = program_of(with_mean_trips(launch, sizes))
+    mean = with_mean_trips(launch, sizes)
+    program = program_of(mean)
     moved, work = tuple(traffic(program, sizes, hits)), arithmetic(program, sizes)
-    blocks = prod(extent.evaluate(sizes) for extent in launch.grid)
+    blocks = prod(extent.evaluate(sizes) for extent in mean.grid)
     registers = resources.registers if resources else 0
     held = occupancy(machine.limits, launch.threads, registers, launch.shared_bytes)
     if not held.blocks:

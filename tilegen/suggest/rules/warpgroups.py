@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tilegen.errors import StepError
 from tilegen.ir.nodes import DTYPE_BYTES
 from tilegen.lab.predict.machine import Machine
 from tilegen.suggest.draft import Draft
-from tilegen.suggest.moves import bind_blocks, fuse_rows, keep_inside, keep_results
+from tilegen.suggest.moves import Spread, bind_blocks, fuse_rows, keep_inside, keep_results
 from tilegen.suggest.nests import Nests
 from tilegen.suggest.rules.product import Form, share_operands
 
@@ -27,8 +28,17 @@ def _tile_for(form: Form, machine: Machine) -> tuple[int, int, int, int]:
     return min(TILES, key=cost)
 
 
-def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> Draft:
+# The draft with all nests in loops over the results, and these: those around all tiles, those over rows and columns.
+Join = Callable[[Draft], tuple[Draft, list[str]]]
+
+
+def by_warpgroups(
+    nests: Nests, draft: Draft, form: Form, machine: Machine, join: Join | None = None, spread: Spread = bind_blocks
+) -> Draft:
     """A producer lets TMA fetch tiles of both operands, which warpgroups multiply by 64 rows.
+
+    Args:
+        join: other loops than those of the form; `spread` makes blocks of those over tiles.
 
     Raises StepError where the left operand is not stored along the sum, and TilegenError where a step is refused.
     """
@@ -48,7 +58,7 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
     draft = draft.say(f"The sum runs over whole tiles: terms beyond {k} are products of zeros.").steps(
         f"round_up({term}, {tk})"
     )
-    draft, names = fuse_rows(draft, nests, [*form.others, form.row, form.column])
+    draft, names = join(draft) if join else fuse_rows(draft, nests, [*form.others, form.row, form.column])
     *others, row, column = names
     of_k = (f"{k}o", f"{k}i", f"f{k}", f"{k}{k}")
     bi, ti, wi, i64, bj, tj, ko, ki, fk, kk = draft.names(f"b{i}", f"t{i}", f"w{i}", f"{i}64", f"b{j}", f"t{j}", *of_k)
@@ -64,7 +74,7 @@ def by_warpgroups(nests: Nests, draft: Draft, form: Form, machine: Machine) -> D
         f"tile({ki}, {terms}) -> {fk}, {kk}",
         f"order({', '.join([*others, bi, bj, ko, wi, fk, i64, tj, kk])})",
     )
-    draft = bind_blocks(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.y)")
+    draft = spread(draft, [*others, bi, bj]).steps(f"bind({wi}, thread.y)")
     draft, stored = _keep_results(nests, draft, (bj, wi, i64, tj), j)
     draft = _operands(draft, form, ko, turned, (i64, tj))
     draft = draft.steps(
