@@ -77,21 +77,6 @@ BY_GROUP = (
     cache_shared(W, at=ko, vector=4)
 """
 )
-LINE = (
-    KERNEL
-    + """\
-    tile(k, 8) -> ko, ki
-    order(b, g, c, ko, w, l, ki)
-    skew(b, g) -> n
-    order(n, c, g, ko)
-    deal(n, c)
-    bind(w, thread.y)
-    bind(l, thread.x)
-    cache_register(P, at=g)
-    cache_shared(X, at=ko, vector=4)
-    cache_shared(W, at=ko, vector=4)
-"""
-)
 ALIGNED = (
     KERNEL[: KERNEL.index("    order(P.t")]
     + """\
@@ -117,7 +102,7 @@ ALIGNED = (
 )
 STORED = ALIGNED + "    cache_register(Y, at=c) -> Yr\n    cache_shared(Y, at=c, vector=4) -> Ys\n"
 DEALT = {"aligned": ALIGNED, "stored": STORED}
-TEXTS = {"threads": THREADS, "tiles": TILES, "pipelined": TILES + "    pipeline(ko, 3)\n", "line": LINE}
+TEXTS = {"threads": THREADS, "tiles": TILES, "pipelined": TILES + "    pipeline(ko, 3)\n"}
 VERSIONS = ({}, {"vector": False}, {"wide": True}, {"whole": True})
 
 
@@ -145,17 +130,6 @@ def test_a_block_runs_the_groups_of_its_rows():
 """
     assert head in text
     assert "before the next c overwrites Ys" in text  # the barriers inside may not be met
-
-
-def test_a_diagonal_has_one_tile_of_one_group():
-    text = emit(lower(tree_from(LINE), whole=True))
-    head = "for (int g = first_above_line(&start[1], G, n * 8, 8); g < G && start[g] <= n * 8 - g * 8 + 7; ++g) {"
-    assert head in text
-    for rows in (32, 41):
-        for start in starts_of(rows):
-            for n in range((rows + 7) // 8 + len(start) - 2):
-                groups = range(len(start) - 1)
-                assert sum(start[g + 1] + 8 * g > n * 8 and start[g] <= n * 8 - g * 8 + 7 for g in groups) <= 1
 
 
 def starts_of(rows):
@@ -234,17 +208,7 @@ def test_the_proof_refuses_other_ends(name, fault):
         assert prove(tree.kernel, (each,), tree.reassociated).violation is not None
 
 
-def test_the_proof_refuses_other_slopes():
-    tree = tree_from(LINE)
-    (launch,) = lower(tree)
-    faulty = [*ragged_faults.other_slope(launch)]
-    assert len(faulty) == 4
-    refused = [each for each in faulty if prove(tree.kernel, (each,), tree.reassociated).violation is not None]
-    # A first iteration that comes earlier, and a last one that comes later, have no terms.
-    assert len(refused) == 2
-
-
-@pytest.mark.parametrize("text", [TILES, BY_GROUP, LINE])
+@pytest.mark.parametrize("text", [TILES, BY_GROUP])
 def test_the_proof_refuses_other_rows(text):
     tree = tree_from(text)
     (launch,) = lower(tree)

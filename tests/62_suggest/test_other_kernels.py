@@ -99,8 +99,9 @@ def test_blocks_share_the_terms_of_long_sums_over_an_axis_apart_from_memory():
 def test_products_by_groups_are_computed_for_the_rows_of_each_group():
     kernel = api.from_text(KERNELS["experts"]).kernel().ir
     text = suggest(kernel, {"N": 16384, "K": 2048, "E": 64, "F": 4096}, stock_machine("h100"))
-    assert "skew(bt, e) -> dt" in text
-    assert "deal(dt, bf)" in text
+    assert "anchor(Y) -> s" in text
+    assert "deal(e, s, bt, bf, group=4)" in text
+    assert "by=wgmma_m64n{TN}k16_bf16" in text
 
 
 def test_rows_whose_ends_data_tell_stay_whole():

@@ -32,8 +32,8 @@ class Anchor:
         anchor(Y) -> s
     after:
         for i < N
-          for g < G
-            for s < N + 1
+          for s < N + 1
+            for g < G
               Y[i] = X[i] * w[g]  if s >= start[g] and s <= start[g] and i < start[g + 1] and s <= i
 
     With `order(g, s, i)` and `shift(i, s) -> r`, tiles of `r` begin where rows do; in the text `s = start[g]`, and

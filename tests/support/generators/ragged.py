@@ -82,24 +82,35 @@ schedule s for k():
 """
 
 
+ALIGNED = (
+    GROUPS[: GROUPS.index("    order(")]
+    + """\
+    anchor(Y) -> s
+    order(P.g, P.s, P.t, P.f, k)
+    order(Y.g, s, Y.t, Y.f)
+    fuse(P.g, Y.g) -> g
+    fuse(P.s, s) -> s
+    fuse(P.t, Y.t) -> row
+    shift(row, s) -> t
+    fuse(P.f, Y.f) -> f
+"""
+)
+
+
 def groups(rng):
     """A product by groups of rows, with a schedule: a thread runs the group of its row, a block those of its rows, or
-    a tile of one group, of which it stores the rows that the group has, or diagonals of tiles and groups."""
+    a tile of one group, of which it stores the rows that the group has, from any row on or from the group's first."""
     pick = rng.choice
+    if pick([False, False, True]):
+        text = ALIGNED.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
+        return text + "".join(f"    {step}\n" for step in _steps_from_starts(pick))
     text = GROUPS.format(dtype=pick(["i32", "f32"]), index=pick(["i32", "i64"]))
     return text + "".join(f"    {step}\n" for step in _steps_of_groups(pick))
 
 
 def _steps_of_groups(pick):
     yield from (f"tile(f, {pick([2, 4])}) -> c, l", f"tile(t, {pick([2, 4])}) -> b, w", "tile(k, 4) -> ko, ki")
-    alone, together, line = pick([False, False, True]), pick([True, True, False]), pick([False, False, True])
-    if line:
-        inner = pick(["c, g", "g, c"])
-        yield from ("order(b, g, c, ko, w, l, ki)", "skew(b, g) -> n", f"order(n, {inner}, ko)")
-        yield from (pick(["bind(n, block.x)", "deal(n)"]), "bind(w, thread.y)", "bind(l, thread.x)")
-        yield f"cache_register(P, at={inner[-1]})"
-        yield from _copies(pick)
-        return
+    alone, together = pick([False, False, True]), pick([True, True, False])
     outer = "b, c, g, ko, w, l, ki" if together else "b, c, w, l, g, ko, ki"
     if alone:
         together, outer = True, "g, b, c, ko, w, l, ki"
@@ -112,6 +123,16 @@ def _steps_of_groups(pick):
     yield f"cache_register(P, at={'c' if alone else 'g'})"
     if together:
         yield from _copies(pick)
+
+
+def _steps_from_starts(pick):
+    yield from (f"tile(f, {pick([2, 4])}) -> c, l", f"tile(t, {pick([2, 4])}) -> b, w", "tile(k, 4) -> ko, ki")
+    yield from ("order(g, s, b, c, ko, w, l, ki)", "bind(w, thread.y)", "bind(l, thread.x)")
+    yield pick(["deal(g, s, b, c, group=2)", "deal(g, s, b, c)", "bind(g, block.x)", "bind(g, block.x)"])
+    yield "cache_register(P, at=c)"
+    yield from ["cache_register(Y, at=c)"] * pick([False, True])
+    yield from ["cache_shared(Y, at=c, vector=2)"] * pick([False, True])
+    yield from _copies(pick)
 
 
 def _copies(pick):

@@ -10,7 +10,7 @@ WORDS = (
     ["tile"] * 3 + ["parts", "order", "order", "bind", "bind", "unroll", "vectorize", "fuse", "cache_shared"]
     + ["cache_shared", "cache_register", "cache_register", "pad", "swizzle", "cache_global", "reassociate", "coarsen"]
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
-    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve", "skew"]
+    + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve", "shift"]
     + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch", "scan", "split_scan"]
     + ["look_back", "deal", "deal"]
 )  # fmt: skip
@@ -43,7 +43,7 @@ def random_step(pick, tree, number: int) -> str:
         case "fuse" | "roles" | "deal":
             end = f", group={pick([1, 2, 8])})" if word == "deal" else f") -> {a}"
             return f"{word}({', '.join(_some(pick, names, 2, 2))}{end}"
-        case "collapse" | "serpentine" | "skew":
+        case "collapse" | "serpentine" | "shift":
             return f"{word}({', '.join(_some(pick, names, 2, 2))})" + (f" -> {a}" if word != "serpentine" else "")
         case "rename":
             of = pick(["", "", f", of={pick([e.target for e in tree.kernel.equations])}"])

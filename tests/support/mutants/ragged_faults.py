@@ -56,13 +56,6 @@ def late_row(name, end):
 
 
 @_told
-def other_slope(name, end):
-    """A place falls faster or slower from iteration to iteration."""
-    if isinstance(end, Found) and end.slope:
-        yield from (replace(end, slope=end.slope + more) for more in (-1, 1))
-
-
-@_told
 def other_end(name, end):
     """A constant stands for data."""
     if isinstance(end, Found):

@@ -32,8 +32,7 @@ class Ragged:
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
         also = ()
         if isinstance(end, Found):
-            place = end.place.evaluate(self.env) - end.slope * self.env[node.name]
-            also = ("<=", self._value(end.element), place)
+            also = ("<=", self._value(end.element), end.place.evaluate(self.env))
         same(text.also and self.term(text.also), also, f"what ends {node.name}")
         same(bool(text.next), node.ends.skips, f"the way to the next {node.name}")
         if text.next:
@@ -47,10 +46,9 @@ class Ragged:
         (index,), element = end.element.index, self.launch.buffers[end.element.buffer]
         kind = "" if self.cuda else {"i32": "int_", "i64": "long_"}[element.dtype]
         match text:
-            case ("call", word, _, (("&", ("at", ("name", base), first)), count, where, *slope)):
-                wanted = f"first_{kind}above{'_line' if end.slope else ''}", Memory(element.name, 1)
+            case ("call", word, _, (("&", ("at", ("name", base), first)), count, where)):
+                wanted = f"first_{kind}above", Memory(element.name, 1)
                 same((word, self.scope[base]), wanted, f"an end of {node.name}")
-                same([self.term(s) for s in slope], [end.slope] * bool(end.slope), "how a place falls")
                 found = self.term(first), self.term(count), self.term(where)
                 same(found, ((index - var(node.name)).evaluate(self.env), node.extent.evaluate(self.env), place), "it")
             case _:

@@ -8,7 +8,6 @@ not reach), "bounds", "uninitialised", "misaligned", "scope", "values" (an outpu
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 from tests.support.enumeration.runs import Wrong, as_written, lies_in, verdict  # noqa: F401
@@ -21,7 +20,8 @@ from tests.support.simulator.values import Values
 from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Load, Nothing, Stmt
+from tilegen.ir.reductions.ragged import term_of
 from tilegen.lowering.launch.program import (
     Call,
     Combine,
@@ -83,6 +83,7 @@ class _Launch:
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in memory}
         self.bases, self.elements = bases_of(launch, self.shapes), {}
         self.seen, self.updated, self.ring = {}, set(), has_ring(launch)
+        self.stores_terms = any(getattr(n, "where", None) or getattr(n, "term", None) for n in launch.nodes)
 
     def run(self):
         for number, blocks in enumerate(clusters_of(self.launch, blocks_of(self.launch, self.sizes))):
@@ -220,14 +221,18 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                     self.registers[name, (lane,)] = self._read(element)
             case VectorDeclare(name):
                 self.registers = {k: v for k, v in self.registers.items() if k[0] != name}
-            case VectorStore(where=where) | VectorCopy(where=where) if where and not self._value(where):
-                pass
+            case VectorStore(name, _, width, target, where=where) if where:
+                for lane, element in enumerate(self._lanes(target, width)):
+                    self._write_only(element, self._where(where, self._register(name, (lane,))))
+            case VectorCopy(_, width, target, source, where=where) if where:
+                values = [self._where(where, self._read(element)) for element in self._lanes(source, width)]
+                for element, value in zip(self._lanes(target, width), values, strict=True):
+                    self._write_only(element, value)
             case VectorStore(name, _, width, target):
                 for lane, element in enumerate(self._lanes(target, width)):
                     value = self._register(name, (lane,))
                     self._update(element, node.update, value) if node.update else self._write(element, value)
             case VectorCopy(_, width, target, source):
-                node = replace(node, where=None)
                 values = [self._value(node.value(element)) for element in self._lanes(source, width)]
                 for element, value in zip(self._lanes(target, width), values, strict=True):
                     if node.asynchronous:
@@ -278,12 +283,23 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
     def _stmt(self, stmt):
         assert not stmt.guard, "guards have become tests"
         lanes = isinstance(stmt.value, Load) and self.home.launch.buffers[stmt.value.buffer].space == "lanes"
+        if stmt.term is not None:  # what the copy holds is of one term, too
+            where, held = term_of(stmt.value)
+            self._write_only(stmt.target, self._where(where, self._value(held)))
+            return
         for value, index in self._lane_terms(stmt) if lanes else [(self._value(stmt.value), None)]:
             if value == "unknown":
                 raise Wrong("uninitialised")
             if stmt.hits:
                 value = self.home.terms.of("hit", value, *map(self._value, stmt.hits.items))
             self._assign(stmt, value, index)
+
+    def _where(self, test, value):
+        """A value where a test of data holds: one that is made of terms that have such tests has them already."""
+        terms = self.home.terms
+        if value == "unknown" or terms.known[value][0] == "bag":
+            return value
+        return terms.of("select", self._value(test), value, self._value(Nothing(0, "f32")))
 
     def _assign(self, stmt, value, index):
         terms = self.home.terms
@@ -389,15 +405,19 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
 
     def _write_only(self, target, value):
         """What one alone of the updates of an element writes: all their terms, whoever has them."""
-        place, space = self._place(target), self.home.launch.buffers[target.buffer].space
+        buffer = self.home.launch.buffers[target.buffer]
+        place, space = self._place(target), buffer.space
         empty = self.home.terms.of("bag", None, ())
+        if buffer.role == "copy" and self.home.stores_terms:  # one that is stored where its term is has no other
+            self._write(target, self.home.terms.bag(ONLY, empty, value))
+            return
         if space == "register":
             self._write(target, self.home.terms.bag(ONLY, self.registers.get((target.buffer, place), empty), value))
             return
         key = self._key(space, target, place)
         self._note(space, key, ONLY)
         memory = self.shared if space == "shared" else self.home.memory
-        memory[key] = self.home.terms.bag(ONLY, memory.get(key, empty), value)
+        memory[key] = self.home.terms.together(ONLY, memory.get(key, empty), value)
 
     def _key(self, space, access, place):
         """Global elements by their place in the tensor; shared ones by their address, where rows can overlap."""

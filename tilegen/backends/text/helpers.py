@@ -38,16 +38,6 @@ _SIGNS = {"argmax": ">", "argmin": "<"}
 _KINDS = ("float", "double", "int", "long", "char", "uchar")
 
 
-def _falling(name: str, start: str, integer: str) -> Words:
-    """Of a place that falls by a slope with each element."""
-    return {
-        name: f"{start}_above_line",
-        "a place": "a place, which falls by a slope with each",
-        f"{integer} place": f"{integer} place, {integer} slope",
-        "elements[middle]": "elements[middle] + slope * middle",
-    }
-
-
 def _boxes(first: int) -> list[Words]:
     """Of each rank, for the function of rank 2, whose coordinates are the operands from the `first` on."""
     return [
@@ -105,7 +95,6 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
             {"128": "32", "1ull": "3ull"},
             {"128": "16", "1ull": "0ull", "swizzled rows": "rows"},
         ],
-        "first_above": [{}, _falling("first_above", "first", "long long")],
         "copy_box_2d": _boxes(3),
         "multicast_box_2d": _boxes(4),
         "store_box_2d": _boxes(2),
@@ -123,10 +112,7 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
             for kind in _KINDS
             for place in ("int", "long", "char", "uchar")
         ],
-        "first_int_above": [
-            {}, {"int": "long"}, _falling("int_above", "int", "long"),
-            {**_falling("int_above", "long", "long"), "int": "long"},
-        ],
+        "first_int_above": [{}, {"int": "long"}],
         "abs_of_int": _magnitudes({"int": "uint", "long": "ulong", "char": "uint"}),
         "int_of_float": _conversions(("int", "long", "char", "uchar")),
         "atomic_add_float": [

@@ -23,15 +23,15 @@ def ends(loop: For, w: Writer) -> tuple[str, str, str]:
     match loop.ends.first:
         case Bound() as bound:
             first = _iteration(bound, loop.extent, w)
-        case Found(element, place, slope):
-            first = _above(element, w.index(place), loop, w, slope)
+        case Found(element, place):
+            first = _above(element, w.index(place), loop, w)
             if loop.ends.skips:
                 step = f"{name} = {_above(element, w.value(element), loop, w)}"
     match loop.ends.end:
         case Bound() as bound:
             behind = _iteration(bound, loop.extent, w)
-        case Found(element, place, slope):
-            behind += f" && {w.value(element, _ATOM)} <= {w.index(place - var(loop.name) * slope, _SUM)}"
+        case Found(element, place):
+            behind += f" && {w.value(element, _ATOM)} <= {w.index(place, _SUM)}"
     return first, f"{name} < {behind}", step
 
 
@@ -40,13 +40,11 @@ def last_iteration(bounds: Bounds, extent: Affine, w: Writer) -> str:
     return _iteration(bounds.end, extent, w) if isinstance(bounds.end, Bound) else w.index(extent)
 
 
-def _above(element: Load, place: str, loop: For, w: Writer, slope: int = 0) -> str:
-    """The first iteration of the loop in which the element is above the place, which falls by a slope."""
+def _above(element: Load, place: str, loop: For, w: Writer) -> str:
+    """The first iteration of the loop in which the element is above the place."""
     (index,) = element.index
     row = w.element(element.buffer, (index - var(loop.name),))
     word = "first_above" if w.dialect is CUDA else f"first_{w.dialect.types[element.dtype]}_above"
-    if slope:
-        return f"{word}_line(&{row}, {w.index(loop.extent)}, {place}, {slope})"
     return f"{word}(&{row}, {w.index(loop.extent)}, {place})"
 
 

@@ -28,7 +28,7 @@ acosf asinf atanf atan2f ceilf cosf coshf erff expf exp2f expm1f fabsf floorf fm
 rintf roundf rsqrtf sinf sinhf sqrtf tanf tanhf
 atomicAdd atomicMax atomicMin atomic_add atomic_max atomic_min barrier vload_half vstore_half
 shared full candidate index place places hits take_places next_place popcount any all iteration_at first_above
-first_above_line first_int_above first_long_above first_int_above_line first_long_above_line
+first_int_above first_long_above
 Tiles count_tiles row_of_tile column_of_tile matrix_of_tile
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
 load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 power_of_two tf32_fragment odd_float half_of_double

@@ -1,7 +1,7 @@
 """A reduction whose terms begin at a row's start, with a loop over all places where that may be.
 
 C[i] = only[g](a[g, i] if start[g] <= i and i < start[g + 1])
-C[i] = only[g, s](a[g, i] if start[g] == s and i < start[g + 1])   for s <= i
+C[i] = only[s, g](a[g, i] if start[g] == s and i < start[g + 1])   for s <= i
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def anchored(kernel: Kernel, made: Anchored) -> Kernel | None:
     value = replace(whole.value, args=(all_of([*here, *rest]), *arms))
     loop = Range(made.loop, dict(kernel.rising)[side.value.buffer] + 1, made.loop)
     behind = Condition(side.place - var(made.loop))
-    new = replace(whole, value=value, reduced=(*whole.reduced, loop), conditions=(*whole.conditions, behind))
+    new = replace(whole, value=value, reduced=(loop, *whole.reduced), conditions=(*whole.conditions, behind))
     return derive(kernel, made, {made.target: (new,)})

@@ -51,14 +51,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Found:
-    """The first iteration of a loop in which an element of an input that rises is greater than a place.
-
-    With a `slope`, the place is that much less with each iteration.
-    """
+    """The first iteration of a loop in which an element of an input that rises is greater than a place."""
 
     element: Load
     place: Affine
-    slope: int = 0
 
 
 End = Bound | Found
@@ -122,12 +118,10 @@ class Side(NamedTuple):
     def found(self, loop: str, inner: Mapping[str, int]) -> Found | None:
         """Where the element compared is the one of each iteration of `loop`, of an input that rises: up to where it is
         too small for all iterations of the loops in it, or from where on too great."""
-        slope = -self.place.coefficient(loop)
-        place = self.place + var(loop) * slope
         match self.value:
-            case Load(_, (index,), fallback=None) if (index - var(loop)).is_const and loop not in place.names():
-                ends = _hull(place, inner) if slope >= 0 else None
-                return Found(self.value, ends[not self.upper] - self.more, slope) if ends else None
+            case Load(_, (index,), fallback=None) if (index - var(loop)).is_const and loop not in self.place.names():
+                ends = _hull(self.place, inner)
+                return Found(self.value, ends[not self.upper] - self.more) if ends else None
         return None
 
 

@@ -7,10 +7,10 @@ may be e, over all iterations of the loops inside, and from the one on in which 
 running those between is running the loop. The ends are computed once, so that what they read has to be inside of its
 buffer wherever the loop is reached.
 
-The same where e or f is the element, of an input that rises, of the loop's own iteration, and j is none of its, or
-falls with each iteration: once e is above all j it stays so, and before the first iteration in which f is above some j
-it is above none. Where f is the next element after e, iterations in which the two are equal have no j. From one that is
-done, the next in which f is above what f was is the next in which they are not.
+The same where e or f is the element, of an input that rises, of the loop's own iteration, and j is none of its: once
+e is above all j it stays so, and before the first iteration in which f is above some j it is above none. Where f is the
+next element after e, iterations in which the two are equal have no j. From one that is done, the next in which f is
+above what f was is the next in which they are not.
 
 What is shared between threads lives as long as their block, and who uses it in the loop, and nobody else does, has to
 find what the same iteration has written (`proof.ragged`).
@@ -78,7 +78,7 @@ def _check_skips(program: Projection, path: tuple[Loop, ...], depth: int, stmt: 
     match path[depth].ends:
         case Bounds(Found(high_element, _) as high, Found(low_element, _) as low):
             apart = high_element.index[0] - low_element.index[0]
-            if (high_element.buffer, apart, high.slope) == (low_element.buffer, const(1), 0):
+            if (high_element.buffer, apart) == (low_element.buffer, const(1)):
                 inside = {inner.name for inner in path[depth:]}
                 lives = all(program.buffers[buffer].scope in inside for buffer, _ in writes(stmt))
                 if lives or not is_neutral_update(stmt) or is_empty_row(stmt.value, low, high):
@@ -102,7 +102,7 @@ def _check_terms(program: Projection, path: tuple[Loop, ...], depth: int, stmt: 
     for side in sides_of(stmt.value):
         if side.upper is not upper and side.value == end.element:
             # What has to be in the last iteration that does not run, and is not where the element is compared.
-            apart = side.place - end.place + var(path[depth].name) * end.slope - side.more
+            apart = side.place - end.place - side.more
             if not solvable(program.original.rows(leaf) + rows_of(Condition(apart - 1 if upper else -1 - apart))):
                 return
     raise Refused(f"'{stmt.name}' has terms in iterations of '{path[depth].name}' that do not run")
@@ -117,7 +117,7 @@ def _check_end(
         (index,) = end.element.index
         if speaks_of(end.place, names) or end.element.buffer in written or not (index - var(name)).is_const:
             raise Refused(f"how far loop '{name}' runs changes inside of it")
-        if end.element.buffer not in dict(program.kernel.rising) or end.slope < 0:
+        if end.element.buffer not in dict(program.kernel.rising):
             raise Refused(f"loop '{name}' is left where '{end.element.buffer}' may fall again")
         check_reads(program, Leaf((name,), ("serial",), (path[depth].extent,), _reading(ahead.stmt, end.element)))
         return

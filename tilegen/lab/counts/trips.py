@@ -62,8 +62,6 @@ def _parts(loop: For, launch: Launch, sizes: Mapping[str, int]) -> int:
             return loop.extent.evaluate(sizes)
         case Bounds(None | Bound(Load()), Bound(Load(first))):
             return max(1, prod(extent.evaluate(sizes) for extent in launch.buffers[first].shape) - 1)
-        case Bounds(Found(_, _, slope)) if slope:  # a diagonal has one at most
-            return max(1, loop.extent.evaluate(sizes))
         case Bounds(Found(element, low), Found(_, high)) if (high - low).is_const:
             total = dict(launch.kernel.rising)[element.buffer].evaluate(sizes)
             return max(1, min(loop.extent.evaluate(sizes), total // ((high - low).const + 1)))

@@ -133,7 +133,7 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     def found(upper: bool) -> Found | None:
         rising = {name for name, _ in around.kernel.rising} - written
         ends = [
-            {(f.element, f.place - f.place.const, f.slope): f for f in founds_of(v, upper, loop.name, constant, rising)}
+            {(f.element, f.place - f.place.const): f for f in founds_of(v, upper, loop.name, constant, rising)}
             for v in updates
         ]
         for key in ends[0] if ends else ():
@@ -197,7 +197,7 @@ def _fills_inside(nest: Loop, names: frozenset[str], buffers: Mapping[str, Buffe
 def _is_next(low: Found, high: Found) -> bool:
     """True if the two are neighbours in one row, beside a place that is the same in all iterations."""
     (one,), (two,) = low.element.index, high.element.index
-    return (low.element.buffer, two - one, low.slope) == (high.element.buffer, const(1), 0)
+    return (low.element.buffer, two - one) == (high.element.buffer, const(1))
 
 
 def _is_inside(buffer: str, names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:

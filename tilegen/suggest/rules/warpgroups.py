@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
 from tilegen.errors import StepError
@@ -42,12 +42,7 @@ def by_warpgroups(
 
     Raises StepError where the left operand is not stored along the sum, and TilegenError where a step is refused.
     """
-    along = [load.index[nests.tensor(load.buffer).order[-1]].names() for load in (form.left, form.right)]
-    if not along[0] & {*form.term.names}:
-        raise StepError("wgmma reads its left operand along the sum")
-    turned, terms = bool(along[1] & {*form.column.names}), terms_of(form)
-    if turned and terms != 16:
-        raise StepError("wgmma reads bytes along the sum")
+    turned, terms = _is_turned(nests, form), terms_of(form)
     rows, columns, stages, resident = _tile_for(form, machine)
     i, j, k, kind = form.row.word, form.column.word, form.term.word, form.left.dtype
     term = form.term.names[0]
@@ -85,6 +80,17 @@ def by_warpgroups(
     draft = draft.say("A producer starts copies as soon as a tile has been used; the others multiply.")
     draft = draft.steps(f"pipeline({ko}, {deep})", f"specialize({ko})")
     return draft.maybe(f"resident({bj}, {resident})") if resident > 1 else draft
+
+
+def _is_turned(nests: Nests, form: Form) -> bool:
+    """True if the right operand is stored along the columns. StepError where no instruction reads operands so."""
+    along = [load.index[nests.tensor(load.buffer).order[-1]].names() for load in (form.left, form.right)]
+    if not along[0] & {*form.term.names}:
+        raise StepError("wgmma reads its left operand along the sum")
+    turned = bool(along[1] & {*form.column.names})
+    if turned and terms_of(form) != 16:
+        raise StepError("wgmma reads bytes along the sum")
+    return turned
 
 
 def terms_of(form: Form) -> int:
