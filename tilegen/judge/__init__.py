@@ -16,7 +16,7 @@ from tilegen.ir.nodes import Kernel, Tree
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.derived import check_derived
-from tilegen.judge.instructions.matrices import check_matrices
+from tilegen.judge.instructions.matrices import check_matrices, stores_beside
 from tilegen.judge.instructions.vectors import check_vectors
 from tilegen.judge.kernel.equations import check_equations, has_sizes
 from tilegen.judge.only import check_only
@@ -85,7 +85,7 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
     ("that atomic updates are those of a reduction", check_atomics),
     ("that parallel iterations do not collide", check_races),
     ("that every access is in bounds", check_bounds),
-    ("that every copy hands over the right value", check_values),
+    ("that every copy hands over the right value", lambda program: check_values(program, stores_beside(program))),
     ("that data pick one iteration of a loop", check_scatters),
     ("that vectors are contiguous and aligned", check_vectors),
     ("that bulk copies are boxes", check_bulk),

@@ -15,11 +15,13 @@ runs over the elements of fragments beside the instructions has to be dealt out 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from tilegen.ir.affine import Affine, Div, Mod, const, names_of_atom
+from tilegen.ir.facts.choices import negations
 from tilegen.ir.facts.row_digits import Digit, digits_of_row
 from tilegen.ir.hardware.boxes import Box, first_of_equals
 from tilegen.ir.hardware.descriptors import NotDescribed, described_form, start_fault
@@ -31,7 +33,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Loop, Node,
 from tilegen.ir.printing.show import show_condition
 from tilegen.ir.walk import accesses, constant_extents, leaves, loops
 from tilegen.judge.instructions.formats import check_formats
-from tilegen.poly.instances import Projection
+from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.system import negation_rows, solvable
 from tilegen.poly.verdict import Misplaced, NoForm, NoVector
 
@@ -135,6 +137,19 @@ def _box(extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """The values of loops in each iteration."""
     for point in product(*map(range, extents.values())):
         yield dict(zip(extents, point, strict=True))
+
+
+def stores_beside(program: Projection) -> Iterator[Placed]:
+    """What instructions store to shared memory in iterations that a test leaves out, for each test: they run whole."""
+    for placed in program.leaves:
+        stmt, kinds = placed.leaf.stmt, zip(placed.leaf.names, placed.leaf.kinds, strict=True)
+        nest = {name for name, kind in kinds if kind == "matrix"}
+        within = [c for c in stmt.guard if c.value.names() & nest]
+        if not stmt.is_copy or program.buffers[stmt.target.buffer].space != "shared":
+            continue
+        for contrary in (each for condition in within for each in negations(condition)):
+            left_out = replace(stmt, guard=(*(c for c in stmt.guard if c not in within), contrary))
+            yield replace(placed, leaf=replace(placed.leaf, stmt=left_out))
 
 
 def _check_guard(program: Projection, stmt: Stmt, nest: set[str], name: str) -> None:

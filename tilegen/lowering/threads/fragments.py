@@ -4,37 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.errors import LimitError
 from tilegen.ir.hardware.fragments import deal_fragments
-from tilegen.ir.hardware.matching import perfect_nest
 from tilegen.ir.nodes import Condition, Loop, Stmt, Tree
-from tilegen.ir.printing.show import show_condition
-from tilegen.ir.walk import loops, rewrite_nodes
-from tilegen.lowering.guards.known import implication_checker
+from tilegen.ir.walk import rewrite_nodes
 from tilegen.lowering.guards.register_guards import spare
 
 
 def deal(tree: Tree) -> tuple[Tree, frozenset[tuple[str, str]]]:
-    """The tree of lanes, and (statement, buffer) of the starts of fragments that do no harm without their guard.
-
-    Raises LimitError where an instruction would have to leave out some of its points, at sizes that the kernel admits:
-    what it computes there would be used.
-    """
+    """The tree of lanes, and (statement, buffer) of the starts of fragments that do no harm without their guard."""
     if not any(b.fragment for b in tree.buffers):
         return tree, frozenset()
-    found = [spare(node, tree.buffers, tree.kernel) for node in tree.body]
-    for node in (each.node for each in found):
-        is_implied = implication_checker(tree.kernel, {loop.name: loop.extent for loop in loops(node)})
-        for loop in loops(node):
-            nest = perfect_nest(loop) if loop.performed else None
-            needed = next((c for c in tests_within(*nest) if not is_implied(c, ())), None) if nest else None
-            if loop.performed and needed:
-                raise LimitError(
-                    f"'{loop.performed.instruction.name}' runs as a whole, and what it computes where "
-                    f"{show_condition(needed)} does not hold would be used",
-                    loop.span,
-                )
-    return deal_fragments(tree), frozenset().union(*(each.starts for each in found))
+    found = (spare(node, tree.buffers, tree.kernel).starts for node in tree.body)
+    return deal_fragments(tree), frozenset().union(*found)
 
 
 def tests_within(nest: tuple[Loop, ...], stmt: Stmt) -> tuple[Condition, ...]:
