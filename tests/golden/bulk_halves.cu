@@ -240,6 +240,7 @@ hgemm_f32(float* __restrict__ C,
         multiply(1);
     }
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
@@ -249,9 +250,8 @@ hgemm_f32(float* __restrict__ C,
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(
-                            &C[(bi * TM + fi * 16 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
-                            &Cf[fi][fj][nj][i16_high * 2]);
+                        store_vector<float2>(&C_tile[(fi * 16 + i16_high * 8 + i0) * N + fj * 16 + nj * 8 + j0],
+                                             &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
@@ -263,8 +263,7 @@ hgemm_f32(float* __restrict__ C,
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + fi * 16 + i16_high * 8 + i0 < M)
-                                store_vector<float2>(
-                                    &C[(bi * TM + fi * 16 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
-                                    &Cf[fi][fj][nj][i16_high * 2]);
+                                store_vector<float2>(&C_tile[(fi * 16 + i16_high * 8 + i0) * N + fj * 16 + nj * 8 + j0],
+                                                     &Cf[fi][fj][nj][i16_high * 2]);
     }
 }

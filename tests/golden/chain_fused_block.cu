@@ -14,13 +14,14 @@ chain(const float* __restrict__ a, const float* __restrict__ b, float* __restric
     // cache_shared(d, at=bi)
     __shared__ float d_shared[T];
 
+    const float* a_tile = &a[bi * 256];
     if (t < 256) {
         if (bi * 256 + t < N)
-            c_shared[t] = sinf(a[bi * 256 + t]) + cosf(b[bi * 256 + t]);
+            c_shared[t] = sinf(a_tile[t]) + cosf(b[bi * 256 + t]);
     } else {
         const int td = t - 256;
         if (bi * 256 + td < N)
-            d_shared[td] = logf(a[bi * 256 + td]);
+            d_shared[td] = logf(a_tile[td]);
     }
 
     __syncthreads();  // d.shared is complete: written above, read below

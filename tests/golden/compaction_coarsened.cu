@@ -69,12 +69,13 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
     const int b = blockIdx.x;   // tile(i, T * W * 4) -> b, t; bind(b, block.x)
     const int t = threadIdx.x;  // bind(t, thread.x)
 
+    const float* X_tile = &X[b * 4096];
     if (b * 4096 + 4095 < N) {
         // cache_register(X, at=t, vector=4)
         float X_reg[16];
         #pragma unroll
         for (int X_reg_v = 0; X_reg_v < 4; ++X_reg_v)
-            load_vector<float4>(&X_reg[X_reg_v * 4], &X[b * 4096 + t * 16 + X_reg_v * 4]);
+            load_vector<float4>(&X_reg[X_reg_v * 4], &X_tile[t * 16 + X_reg_v * 4]);
 
         // tile(t, W * 4) -> t, v
         // unroll(v)
@@ -101,7 +102,7 @@ compaction_count_2(const float* __restrict__ X, float* __restrict__ Y, int* __re
         #pragma unroll
         for (int X_reg_v = 0; X_reg_v < 4; ++X_reg_v)
             if (b * 4096 + t * 16 + X_reg_v * 4 + 3 < N)
-                load_vector<float4>(&X_reg[X_reg_v * 4], &X[b * 4096 + t * 16 + X_reg_v * 4]);
+                load_vector<float4>(&X_reg[X_reg_v * 4], &X_tile[t * 16 + X_reg_v * 4]);
 
         {
             int hits = 0;

@@ -203,21 +203,21 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     // cache_register(M, at=bp, vector=4)
     float M_reg[2][4][2][4] = {};
 
+    const float* KT_tile = &KT[(uv / 6 * 6 + uv % 6) * C * F + bf * TF];
+    const float* DT_tile = &DT[(uv / 6 * 6 + uv % 6) * C * (B * 49) + bp * TP];
     const auto load_shared = [&](int co, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part) {
             const int c = part * 8 + tid / 16;
             const int f = tid % 16;
             copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                           &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
+                           &KT_tile[(ahead * TC + co * TC + c) * F + f * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async<16>(
-                &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
-                &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + bp * TP
-                    + lane * 4]);
+            copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                           &DT_tile[(ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int co, int ahead) {
@@ -228,17 +228,15 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                 const int f = tid % 16;
                 if (ahead * TC + co * TC + c < C)
                     copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                                   &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
+                                   &KT_tile[(ahead * TC + co * TC + c) * F + f * 4]);
             }
 
         if (bp * TP + lane * 4 + 3 < B * 49)
             #pragma unroll
             for (int part = 0; part < 4; ++part)
                 if (ahead * TC + co * TC + part * 4 + wf * 2 + wp < C)
-                    copy_async<16>(
-                        &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
-                        &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49)
-                            + bp * TP + lane * 4]);
+                    copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                                   &DT_tile[(ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + lane * 4]);
     };
 
     if (full_tile && C >= 16)
@@ -349,6 +347,7 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             multiply(1);
     }
 
+    float* M_tile = &M[((uv / 6 * 6 + uv % 6) * F + bf * TF) * (B * 49) + bp * TP];
     if (bp * TP + (TP - 1) < B * 49 && bf * TF + (TF - 1) < F) {
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
@@ -357,8 +356,8 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                 #pragma unroll
                 for (int vf = 0; vf < 4; ++vf)
                     store_vector<float4>(
-                        &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49)
-                           + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
+                        &M_tile[(wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49) + wp * 64 + cp * 32
+                                + (lane % 8) * 4],
                         M_reg[cf][vf][cp]);
     } else {
         #pragma unroll
@@ -370,9 +369,8 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                     for (int vf = 0; vf < 4; ++vf)
                         if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
                             store_vector<float4>(
-                                &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4
-                                    + vf) * (B * 49)
-                                    + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
+                                &M_tile[(wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49) + wp * 64 + cp * 32
+                                        + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
     }
 }

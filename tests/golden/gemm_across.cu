@@ -174,6 +174,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
 
     multiply(1);
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -181,8 +182,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                         C_reg[ci][vi][cj]);
+                    store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -192,7 +192,6 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + ci * 16 + i0 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                                 C_reg[ci][vi][cj]);
+                            store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     }
 }

@@ -175,6 +175,8 @@ gemm_bias_gelu(const float* __restrict__ A,
 
     multiply(1);
 
+    const float* bias_tile = &bias[bj * TN];
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         // cache_register(C, at=bj, vector=4)
         float C_reg[2][4][4][4];
@@ -187,7 +189,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi) {
                         const float u =
-                            P_reg[ci][vi][cj][vj * 2] + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
+                            P_reg[ci][vi][cj][vj * 2] + bias_tile[wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
                         C_reg[ci][vi][cj][vj * 2] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                     }
 
@@ -197,7 +199,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                     for (int vi = 0; vi < 4; ++vi) {
                         const float u =
                             P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
-                            + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
+                            + bias_tile[wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                         C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                     }
             }
@@ -209,8 +211,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
                     store_vector<float4>(
-                        &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128 + cj * 32
-                           + (lane % 8) * 4],
+                        &C_tile[(wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + wj * 128 + cj * 32 + (lane % 8) * 4],
                         C_reg[ci][vi][cj]);
     } else {
         float C_reg[2][4][4][4];
@@ -225,8 +226,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                         for (int vi = 0; vi < 4; ++vi)
                             if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M) {
                                 const float u =
-                                    P_reg[ci][vi][cj][vj * 2]
-                                    + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
+                                    P_reg[ci][vi][cj][vj * 2] + bias_tile[wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2];
                                 C_reg[ci][vi][cj][vj * 2] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }
 
@@ -238,7 +238,7 @@ gemm_bias_gelu(const float* __restrict__ A,
                             if (bi * TM + wi * 32 + (lane / 8) * 4 + 19 < ci * 16 + M + vi) {
                                 const float u =
                                     P_reg[1 - ci][3 - vi][cj][vj * 2 + 1]
-                                    + bias[bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
+                                    + bias_tile[wj * 128 + cj * 32 + (lane % 8) * 4 + vj * 2 + 1];
                                 C_reg[1 - ci][3 - vi][cj][vj * 2 + 1] = 0.5f * u * (1.0f + erff(u * sqrtf(0.5f)));
                             }
             }
@@ -252,8 +252,8 @@ gemm_bias_gelu(const float* __restrict__ A,
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi < M)
                             store_vector<float4>(
-                                &C[(bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + bj * TN + wj * 128
-                                   + cj * 32 + (lane % 8) * 4],
+                                &C_tile[(wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + wj * 128 + cj * 32
+                                        + (lane % 8) * 4],
                                 C_reg[ci][vi][cj]);
     }
 }

@@ -20,28 +20,30 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj)
     float C_reg[WPT] = {};
 
+    const float* A_tile = &A[bi * TS * K];
+    const float* B_tile = &B[bj * TS];
     // tile(k, TS) -> ko, ki
     for (int ko = 0; ko < (K + TS - 1) / TS; ++ko) {
         if (ko * TS + (TS - 1) < K && bi * TS + (TS - 1) < M && bj * TS + (TS - 1) < N) {
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
+                A_shared[part * 4 + ti][tj] = A_tile[(part * 4 + ti) * K + ko * TS + tj];
 
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
+                B_shared[part * 4 + ti][tj] = B_tile[(ko * TS + part * 4 + ti) * N + tj];
         } else {
             if (ko * TS + tj < K)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
                     if (bi * TS + part * 4 + ti < M)
-                        A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
+                        A_shared[part * 4 + ti][tj] = A_tile[(part * 4 + ti) * K + ko * TS + tj];
 
             if (bj * TS + tj < N)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
                     if (ko * TS + part * 4 + ti < K)
-                        B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
+                        B_shared[part * 4 + ti][tj] = B_tile[(ko * TS + part * 4 + ti) * N + tj];
         }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
@@ -77,15 +79,16 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     }
 
     if (bj * TS + tj < N) {
+        float* C_tile = &C[bi * TS * N + bj * TS];
         if (full_tile) {
             #pragma unroll
             for (int wi = 0; wi < WPT; ++wi)
-                C[(bi * TS + wi * 4 + ti) * N + bj * TS + tj] = C_reg[wi];
+                C_tile[(wi * 4 + ti) * N + tj] = C_reg[wi];
         } else {
             #pragma unroll
             for (int wi = 0; wi < WPT; ++wi)
                 if (bi * TS + wi * 4 + ti < M)
-                    C[(bi * TS + wi * 4 + ti) * N + bj * TS + tj] = C_reg[wi];
+                    C_tile[(wi * 4 + ti) * N + tj] = C_reg[wi];
         }
     }
 }

@@ -123,8 +123,9 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
+    const float* A_global_tile = &A_global[bi * TM];
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
-                   &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                   &A_global_tile[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + lane * 4]);
 
     const auto load_B_global_shared = [&](int ko, int ahead) {
         #pragma unroll
@@ -187,7 +188,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
     // peel(ko)
     for (int ko = 0; ko < ((K + 31) / 32) * 4 - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                       &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                       &A_global_tile[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + lane * 4]);
         load_B_global_shared(ko, 1);
         end_copies();
 
@@ -216,6 +217,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
 
     multiply(1);
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -223,8 +225,7 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                         C_reg[ci][vi][cj]);
+                    store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -234,7 +235,6 @@ gemm_C(float* __restrict__ C, const float* __restrict__ A_global, const float* _
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + ci * 16 + i0 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                                 C_reg[ci][vi][cj]);
+                            store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     }
 }

@@ -262,11 +262,12 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
     for (int v_2 = 0; v_2 < 4; ++v_2)
         tops_reg[v_2] = -INFINITY;
 
+    const float* B_tile = &B[rows * HB * N + block * 256];
     if (rows * HB + (HB - 1) < K && block * 256 + 255 < N) {
         for (int h = 0; h < HB; ++h) {
             // cache_register(B, at=h, vector=4)
             float B_reg[4];
-            load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
+            load_vector<float4>(B_reg, &B_tile[h * N + tt * 4]);
 
             #pragma unroll
             for (int v_2 = 0; v_2 < 4; ++v_2)
@@ -277,7 +278,7 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
             if (rows * HB + h < K) {
                 float B_reg[4];
                 if (block * 256 + tt * 4 + 3 < N)
-                    load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
+                    load_vector<float4>(B_reg, &B_tile[h * N + tt * 4]);
 
                 #pragma unroll
                 for (int v_2 = 0; v_2 < 4; ++v_2)
@@ -332,12 +333,13 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 
     float lanes_reg = -INFINITY;
 
+    const float* A_row = &A[row * K];
     // share_block(most.c, WARPS) -> mc, mw, ml, mv
     for (int mc = 0; mc < (K + 1023) / 1024; ++mc) {
         // cache_register(A, at=mc, vector=4)
         float A_reg[4];
         if (mc * 1024 + w * 128 + l * 4 + 3 < K)
-            load_vector<float4>(A_reg, &A[row * K + mc * 1024 + w * 128 + l * 4]);
+            load_vector<float4>(A_reg, &A_row[mc * 1024 + w * 128 + l * 4]);
 
         if (mc * 1024 + 1023 < K) {
             #pragma unroll
@@ -372,7 +374,7 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
         if (chunk * 1024 + w * 128 + l * 4 + 3 < K)
             #pragma unroll
             for (int n = 0; n < 2; ++n) {
-                const float4 A_vec = *reinterpret_cast<const float4*>(&A[row * K + chunk * 1024 + w * 128 + l * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A_row[chunk * 1024 + w * 128 + l * 4]);
                 __align__(8) __half R_vec[4];
                 R_vec[0] = __float2half((n == 1
                                ? A_vec.x * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))
@@ -566,6 +568,9 @@ gemm_f16x2_P(float* __restrict__ C,
                 ring.advance();
             }
 
+            const float* most_tile = &most[bi * TM];
+            const float* top_tile = &top[bj * TN];
+            float* C_tile = &C[bi * TM * N + bj * TN];
             if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
                 // cache_register(C, at=bj, vector=2) -> Cf
                 float Cf[64];
@@ -578,9 +583,9 @@ gemm_f16x2_P(float* __restrict__ C,
                             Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                                 Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
                                 * power_of_two(fmaxf(
-                                    most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
+                                    most_tile[wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
                                     7.888609052210118e-31f))
-                                * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                * power_of_two(fmaxf(top_tile[tj_high * 8 + (lane % 4) * 2 + tj_low],
                                                      7.888609052210118e-31f));
 
                 #pragma unroll
@@ -588,8 +593,8 @@ gemm_f16x2_P(float* __restrict__ C,
                     #pragma unroll
                     for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
                         store_vector<float2>(
-                            &C[(bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N + bj * TN
-                               + Cf_tj_high * 8 + (lane % 4) * 2],
+                            &C_tile[(wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N + Cf_tj_high * 8
+                                    + (lane % 4) * 2],
                             &Cf[Cf_tj_high * 4 + i64_high * 2]);
             } else {
                 float Cf[64];
@@ -604,9 +609,9 @@ gemm_f16x2_P(float* __restrict__ C,
                                     Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                                         Pf[tj_high * 4 + i64_high * 2 + tj_low] * 3.725290298461914e-09f
                                         * power_of_two(fmaxf(
-                                            most[bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
+                                            most_tile[wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8],
                                             7.888609052210118e-31f))
-                                        * power_of_two(fmaxf(top[bj * TN + tj_high * 8 + (lane % 4) * 2 + tj_low],
+                                        * power_of_two(fmaxf(top_tile[tj_high * 8 + (lane % 4) * 2 + tj_low],
                                                              7.888609052210118e-31f));
 
                 #pragma unroll
@@ -616,8 +621,8 @@ gemm_f16x2_P(float* __restrict__ C,
                         for (int Cf_tj_high = 0; Cf_tj_high < 16; ++Cf_tj_high)
                             if (bj * TN + Cf_tj_high * 8 + (lane % 4) * 2 + 1 < N)
                                 store_vector<float2>(
-                                    &C[(bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
-                                       + bj * TN + Cf_tj_high * 8 + (lane % 4) * 2],
+                                    &C_tile[(wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
+                                            + Cf_tj_high * 8 + (lane % 4) * 2],
                                     &Cf[Cf_tj_high * 4 + i64_high * 2]);
             }
         }

@@ -76,18 +76,19 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
+    const float* A_tile = &A[bi * TM * K];
+    const float* B_tile = &B[bj * TN];
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 16; ++part)
             copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                          &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                          &A_tile[(part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
-            copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
-                           &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4], &B_tile[(ahead * TK + ko * TK + k) * N + j * 4]);
         }
     };
 
@@ -97,7 +98,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 16; ++part)
                 if (bi * TM + part * 8 + wi * 4 + wj < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                                  &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                                  &A_tile[(part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         if (bj * TN + (tid % 64) * 4 + 3 < N)
             #pragma unroll
@@ -106,7 +107,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int j = tid % 64;
                 if (ahead * TK + ko * TK + k < K)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
-                                   &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
+                                   &B_tile[(ahead * TK + ko * TK + k) * N + j * 4]);
             }
     };
 
@@ -236,6 +237,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (full_tile) {
         #pragma unroll
         for (int ci = 0; ci < 4; ++ci)
@@ -244,7 +246,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const auto store_C = [&](int slot) {
                     #pragma unroll
                     for (int cj = 0; cj < 2; ++cj)
-                        store_vector<float4>(&C[(bi * TM + ci * 16 + vi * 2 + i0 + slot) * N + bj * TN + cj * 32 + j0],
+                        store_vector<float4>(&C_tile[(ci * 16 + vi * 2 + i0 + slot) * N + cj * 32 + j0],
                                              C_reg[ci][vi * 2 + slot][cj]);
                 };
 
@@ -261,9 +263,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                         #pragma unroll
                         for (int cj = 0; cj < 2; ++cj)
                             if (bj * TN + cj * 32 + j0 + 3 < N)
-                                store_vector<float4>(
-                                    &C[(bi * TM + ci * 16 + vi * 2 + i0 + slot) * N + bj * TN + cj * 32 + j0],
-                                    C_reg[ci][vi * 2 + slot][cj]);
+                                store_vector<float4>(&C_tile[(ci * 16 + vi * 2 + i0 + slot) * N + cj * 32 + j0],
+                                                     C_reg[ci][vi * 2 + slot][cj]);
                 };
 
                 store_C_partial(0);

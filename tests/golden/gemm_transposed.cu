@@ -87,18 +87,18 @@ gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, 
 
     __syncthreads();  // A.shared is complete: written above, read below
 
+    float* A_global_tile = &A_global[pk * 32 * (((M + 127) / 128) * 128) + pi * 32];
     if (pk * 32 + 31 < ((K + 7) / 8) * 8) {
         #pragma unroll
         for (int rk = 0; rk < 4; ++rk) {
             // cache_global(A, layout=[k, i], tiles=[TK, TM])
-            A_global[(pk * 32 + rk * 8 + qk) * (((M + 127) / 128) * 128) + pi * 32 + qi] = A_shared[qi][rk * 8 + qk];
+            A_global_tile[(rk * 8 + qk) * (((M + 127) / 128) * 128) + qi] = A_shared[qi][rk * 8 + qk];
         }
     } else {
         #pragma unroll
         for (int rk = 0; rk < 4; ++rk)
             if (pk * 32 + rk * 8 + qk < ((K + 7) / 8) * 8)
-                A_global[(pk * 32 + rk * 8 + qk) * (((M + 127) / 128) * 128) + pi * 32 + qi] =
-                    A_shared[qi][rk * 8 + qk];
+                A_global_tile[(rk * 8 + qk) * (((M + 127) / 128) * 128) + qi] = A_shared[qi][rk * 8 + qk];
     }
 }
 
@@ -129,8 +129,9 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
+    const float* A_global_tile = &A_global[bi * TM];
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
-                   &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                   &A_global_tile[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + lane * 4]);
 
     const auto load_B_shared = [&](int ko, int ahead) {
         #pragma unroll
@@ -191,7 +192,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // peel(ko)
     for (int ko = 0; ko < ko_count - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                       &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
+                       &A_global_tile[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + lane * 4]);
         load_B_shared(ko, 1);
         end_copies();
 
@@ -220,6 +221,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     multiply(1);
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -227,8 +229,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
             for (int ci = 0; ci < 2; ++ci)
                 #pragma unroll
                 for (int vi = 0; vi < 4; ++vi)
-                    store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                         C_reg[ci][vi][cj]);
+                    store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     } else {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
@@ -238,7 +239,6 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
                     #pragma unroll
                     for (int vi = 0; vi < 4; ++vi)
                         if (bi * TM + ci * 16 + i0 + vi < M)
-                            store_vector<float4>(&C[(bi * TM + ci * 16 + i0 + vi) * N + bj * TN + cj * 32 + j0],
-                                                 C_reg[ci][vi][cj]);
+                            store_vector<float4>(&C_tile[(ci * 16 + i0 + vi) * N + cj * 32 + j0], C_reg[ci][vi][cj]);
     }
 }

@@ -232,6 +232,7 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                         for (int j8_low = 0; j8_low < 2; ++j8_low)
                             Yf[fi][fj][nj][i16_high * 2 + j8_low] = __float2half(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
 
+        __half* Y_tile = &Y[((bn * TN * H + by * TY) * W + bx * TX) * F + bf * TF];
         if (bf * TF + (TF - 1) < F && by * TY + (TY - 1) < H) {
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
@@ -244,9 +245,8 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                             __align__(4) __half Y_vec[2];
                             Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                             Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2 + i16_high) * W
-                                                                 + bx * TX + lane / 4) * F
-                                + bf * TF + wj * WF + fj * 16 + nj * 8
+                            *reinterpret_cast<unsigned int*>(&Y_tile[((wi * H + fi * 2 + i16_high) * W + lane / 4) * F
+                                + wj * WF + fj * 16 + nj * 8
                                 + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                         }
         } else {
@@ -263,10 +263,9 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                                     __align__(4) __half Y_vec[2];
                                     Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
                                     Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y[(((bn * TN + wi) * H + by * TY + fi * 2
-                                                                          + i16_high) * W
-                                                                            + bx * TX + lane / 4) * F
-                                        + bf * TF + wj * WF + fj * 16 + nj * 8
+                                    *reinterpret_cast<unsigned int*>(&Y_tile[((wi * H + fi * 2 + i16_high) * W
+                                                                              + lane / 4) * F
+                                        + wj * WF + fj * 16 + nj * 8
                                         + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
                                 }
         }

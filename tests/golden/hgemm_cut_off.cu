@@ -205,6 +205,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
         multiply(1);
     }
 
+    float* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
@@ -214,9 +215,8 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
-                        store_vector<float2>(
-                            &C[(bi * TM + fi * 32 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
-                            &Cf[fi * 2][fj][nj][i16_high * 2]);
+                        store_vector<float2>(&C_tile[(fi * 32 + i16_high * 8 + i0) * N + fj * 16 + nj * 8 + j0],
+                                             &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
@@ -225,7 +225,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                     #pragma unroll
                     for (int i16_high = 0; i16_high < 2; ++i16_high)
                         store_vector<float2>(
-                            &C[(bi * TM + fi * 32 + i16_high * 8 + i0 + 16) * N + bj * TN + j0 - fj * 16 - nj * 8 + 56],
+                            &C_tile[(fi * 32 + i16_high * 8 + i0 + 16) * N + j0 - fj * 16 - nj * 8 + 56],
                             &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
@@ -239,9 +239,8 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + fi * 32 + i16_high * 8 + i0 < M)
-                                store_vector<float2>(
-                                    &C[(bi * TM + fi * 32 + i16_high * 8 + i0) * N + bj * TN + fj * 16 + nj * 8 + j0],
-                                    &Cf[fi * 2][fj][nj][i16_high * 2]);
+                                store_vector<float2>(&C_tile[(fi * 32 + i16_high * 8 + i0) * N + fj * 16 + nj * 8 + j0],
+                                                     &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
@@ -252,8 +251,7 @@ hgemm_tf32_rz(const float* __restrict__ A, const float* __restrict__ B, float* _
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
                             if (bi * TM + fi * 32 + i16_high * 8 + i0 + 16 < M)
                                 store_vector<float2>(
-                                    &C[(bi * TM + fi * 32 + i16_high * 8 + i0 + 16) * N + bj * TN + j0 - fj * 16
-                                       - nj * 8 + 56],
+                                    &C_tile[(fi * 32 + i16_high * 8 + i0 + 16) * N + j0 - fj * 16 - nj * 8 + 56],
                                     &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }

@@ -249,14 +249,15 @@ hgemm_part(float* __restrict__ part,
 
         ring.release_previous();  // As and Bs have been read
 
+        float* part_tile = &part[(kp * M + bi * TM) * N + bj * TN];
         if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 #pragma unroll
                 for (int tj_high = 0; tj_high < 16; ++tj_high)
                     store_vector<float2>(
-                        &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
-                              + bj * TN + tj_high * 8 + (lane % 4) * 2],
+                        &part_tile[(wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N + tj_high * 8
+                                   + (lane % 4) * 2],
                         &Pf[tj_high * 4 + i64_high * 2]);
         } else {
             #pragma unroll
@@ -266,9 +267,8 @@ hgemm_part(float* __restrict__ part,
                     for (int tj_high = 0; tj_high < 16; ++tj_high)
                         if (bj * TN + tj_high * 8 + (lane % 4) * 2 + 1 < N)
                             store_vector<float2>(
-                                &part[(kp * M + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8
-                                       + (lane / 4) % 8) * N
-                                    + bj * TN + tj_high * 8 + (lane % 4) * 2],
+                                &part_tile[(wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8) * N
+                                           + tj_high * 8 + (lane % 4) * 2],
                                 &Pf[tj_high * 4 + i64_high * 2]);
         }
     } else {

@@ -236,6 +236,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 compute_Cf(1, 3 - fj, 1 - nj);
     }
 
+    __nv_bfloat16* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 2; ++fi) {
@@ -248,8 +249,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
-                            + bj * TN + wj * WN + fj * 16 + nj * 8
+                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
+                            + wj * WN + fj * 16 + nj * 8
                             + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
 
@@ -262,9 +263,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec2[2];
                         C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                         C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4
-                                                             + 16) * N
-                            + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
+                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
+                            + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
                             + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                     }
         }
@@ -282,9 +282,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
-                                                                     + lane / 4) * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8
+                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8
+                                                                          + lane / 4) * N
+                                    + wj * WN + fj * 16 + nj * 8
                                     + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
 
@@ -299,9 +299,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec2[2];
                                 C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
                                 C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 32 + i16_high * 8
-                                                                     + lane / 4 + 16) * N
-                                    + bj * TN + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
+                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4
+                                                                          + 16) * N
+                                    + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
                                     + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
                             }
         }

@@ -268,12 +268,13 @@ hgemm(const __nv_bfloat16* __restrict__ A,
     __syncthreads();  // Cs is complete: written above, read below
 
     if (bj * TN + (tid % 16) * 8 + 7 < N) {
+        __nv_bfloat16* C_tile = &C[bi * TM * N + bj * TN];
         if (bi * TM + (TM - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 16; ++part) {
                 const int i = part * 16 + tid / 16;
                 const int j = tid % 16;
-                *reinterpret_cast<uint4*>(&C[(bi * TM + i) * N + bj * TN + j * 8]) =
+                *reinterpret_cast<uint4*>(&C_tile[i * N + j * 8]) =
                     *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
             }
         } else {
@@ -282,7 +283,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 const int i = part * 16 + tid / 16;
                 const int j = tid % 16;
                 if (bi * TM + i < M)
-                    *reinterpret_cast<uint4*>(&C[(bi * TM + i) * N + bj * TN + j * 8]) =
+                    *reinterpret_cast<uint4*>(&C_tile[i * N + j * 8]) =
                         *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
             }
         }

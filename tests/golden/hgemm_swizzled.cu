@@ -137,6 +137,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     for (int j8_low = 0; j8_low < 2; ++j8_low)
                         Cf[fi][fj][nj][i16_high * 2 + j8_low] = __float2bfloat16(Pf[fi][fj][nj][i16_high * 2 + j8_low]);
 
+    __nv_bfloat16* C_tile = &C[bi * TM * N + bj * TN];
     if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
@@ -149,8 +150,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         __align__(4) __nv_bfloat16 C_vec[2];
                         C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                         C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
-                            + bj * TN + wj * WN + fj * 16 + nj * 8
+                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
+                            + wj * WN + fj * 16 + nj * 8
                             + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                     }
     } else {
@@ -167,9 +168,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                                 __align__(4) __nv_bfloat16 C_vec[2];
                                 C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
                                 C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C[(bi * TM + wi * WM + fi * 16 + i16_high * 8
-                                                                     + lane / 4) * N
-                                    + bj * TN + wj * WN + fj * 16 + nj * 8
+                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 16 + i16_high * 8
+                                                                          + lane / 4) * N
+                                    + wj * WN + fj * 16 + nj * 8
                                     + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
                             }
     }

@@ -313,6 +313,7 @@ hgemm_tf32_rz(float* __restrict__ C,
             }
 
             if (bj * TN + j0 + 1 < N) {
+                float* C_tile = &C[bi * TM * N + bj * TN];
                 if (bi * TM + (TM - 1) < M) {
                     // rename(ti, of=Cf) -> si
                     #pragma unroll
@@ -322,8 +323,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                             float2 C_vec;
                             C_vec.x = Cf[si_high * 4 + si_low];
                             C_vec.y = Cf[si_high * 4 + si_low + 2];
-                            *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                                          + bj * TN + j0]) = C_vec;
+                            *reinterpret_cast<float2*>(&C_tile[(si_high * 8 + (lane % 4) * 2 + si_low) * N + j0]) =
+                                C_vec;
                         }
                 } else {
                     #pragma unroll
@@ -334,8 +335,8 @@ hgemm_tf32_rz(float* __restrict__ C,
                                 float2 C_vec;
                                 C_vec.x = Cf[si_high * 4 + si_low];
                                 C_vec.y = Cf[si_high * 4 + si_low + 2];
-                                *reinterpret_cast<float2*>(&C[(bi * TM + si_high * 8 + (lane % 4) * 2 + si_low) * N
-                                                              + bj * TN + j0]) = C_vec;
+                                *reinterpret_cast<float2*>(&C_tile[(si_high * 8 + (lane % 4) * 2 + si_low) * N + j0]) =
+                                    C_vec;
                             }
                 }
             }

@@ -69,10 +69,12 @@ matching_dot_norm(float* __restrict__ norm, const float* __restrict__ B_global, 
     const int nt = threadIdx.x;
 
     if (nb * 128 + nt < M) {
-        norm[nb * 128 + nt] = 0.0f;
+        float* norm_tile = &norm[nb * 128];
+        norm_tile[nt] = 0.0f;
 
+        const float* B_global_tile = &B_global[nb * 128];
         for (int d = 0; d < 128; ++d)
-            norm[nb * 128 + nt] += B_global[d * M + nb * 128 + nt] * B_global[d * M + nb * 128 + nt];
+            norm_tile[nt] += B_global_tile[d * M + nt] * B_global_tile[d * M + nt];
     }
 }
 
@@ -118,15 +120,16 @@ matching_dot_best(const float* __restrict__ A,
             best_best_reg[ci][vi] = INFINITY;
         }
 
+    const float* A_tile = &A[bi * TM * 128];
     if (full_tile) {
         #pragma unroll
         for (int part = 0; part < 64; ++part)
-            A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * TM + part * 2 + wi) * 128 + wj * 32 + lane];
+            A_shared[wj * 32 + lane][part * 2 + wi] = A_tile[(part * 2 + wi) * 128 + wj * 32 + lane];
     } else {
         #pragma unroll
         for (int part = 0; part < 64; ++part)
             if (bi * TM + part * 2 + wi < N)
-                A_shared[wj * 32 + lane][part * 2 + wi] = A[(bi * TM + part * 2 + wi) * 128 + wj * 32 + lane];
+                A_shared[wj * 32 + lane][part * 2 + wi] = A_tile[(part * 2 + wi) * 128 + wj * 32 + lane];
     }
 
     // tile(j, TN) -> bj, tj
@@ -331,26 +334,28 @@ matching_dot_best(const float* __restrict__ A,
         }
     }
 
+    float* best_best_tile = &best_best[bi * TM];
+    int* best_tile = &best[bi * TM];
     if (full_tile) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                best_best_tile[(wj * 4 + lane % 4) * N + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                     best_best_reg[ci][vi];
 
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
-                best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
+                best_tile[(wj * 4 + lane % 4) * N + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
     } else {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best_best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
+                    best_best_tile[(wj * 4 + lane % 4) * N + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
                         best_best_reg[ci][vi];
 
         #pragma unroll
@@ -358,8 +363,7 @@ matching_dot_best(const float* __restrict__ A,
             #pragma unroll
             for (int vi = 0; vi < 4; ++vi)
                 if (bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi < N)
-                    best[(wj * 4 + lane % 4) * N + bi * TM + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] =
-                        best_reg[ci][vi];
+                    best_tile[(wj * 4 + lane % 4) * N + wi * 64 + ci * 32 + (lane / 4) * 4 + vi] = best_reg[ci][vi];
     }
 }
 

@@ -280,6 +280,7 @@ matching_f16_best(const __half* __restrict__ A,
             best_best_reg[i64_high] = INFINITY;
         }
 
+        const __half* A_tile = &A[bi * TM * 128];
         if (full_tile) {
             #pragma unroll
             for (int part = 0; part < 4; ++part) {
@@ -289,7 +290,7 @@ matching_f16_best(const __half* __restrict__ A,
                 #pragma unroll
                 for (int p = 0; p < 2; ++p)
                     *reinterpret_cast<uint4*>(&As[p][i][(d * 8) ^ ((i & 7) << 3)]) =
-                        *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * 128 + p * 64 + d * 8]);
+                        *reinterpret_cast<const uint4*>(&A_tile[i * 128 + p * 64 + d * 8]);
             }
         } else {
             #pragma unroll
@@ -300,7 +301,7 @@ matching_f16_best(const __half* __restrict__ A,
                     #pragma unroll
                     for (int p = 0; p < 2; ++p)
                         *reinterpret_cast<uint4*>(&As[p][i][(d * 8) ^ ((i & 7) << 3)]) =
-                            *reinterpret_cast<const uint4*>(&A[(bi * TM + i) * 128 + p * 64 + d * 8]);
+                            *reinterpret_cast<const uint4*>(&A_tile[i * 128 + p * 64 + d * 8]);
             }
         }
 
@@ -372,27 +373,29 @@ matching_f16_best(const __half* __restrict__ A,
             }
         }
 
+        float* best_best_tile = &best_best[bi * TM];
+        int* best_tile = &best[bi * TM];
         if (full_tile) {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                best_best_tile[lane % 4 * N + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                     best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
-                best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                best_tile[lane % 4 * N + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                     best_reg[i64_high];
         } else {
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best_best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                    best_best_tile[lane % 4 * N + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                         best_best_reg[i64_high];
 
             #pragma unroll
             for (int i64_high = 0; i64_high < 2; ++i64_high)
                 if (bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8 < N)
-                    best[lane % 4 * N + bi * TM + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
+                    best_tile[lane % 4 * N + wi * 64 + (lane / 32) * 16 + i64_high * 8 + (lane / 4) % 8] =
                         best_reg[i64_high];
         }
     } else {

@@ -24,6 +24,8 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
     // cache_register(C, at=bj)
     float C_reg[WM][WN] = {};
 
+    const float* A_tile = &A[bi * TM * K];
+    const float* A_tile_ = &A[bj * TN * K];
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         if (ko * TK + (tid % 4) * 4 + 3 < K) {
@@ -32,7 +34,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
+                    const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
                     Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                     Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                     Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -43,7 +45,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
+                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A_tile_[i * K + ko * TK + k * 4]);
                     Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                     Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                     Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -55,7 +57,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * TM + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
                         Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                         Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                         Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -68,7 +70,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bj * TN + i < M) {
-                        const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
+                        const float4 A_vec2 = *reinterpret_cast<const float4*>(&A_tile_[i * K + ko * TK + k * 4]);
                         Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                         Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                         Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -131,12 +133,13 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
         __syncthreads();  // before the next ko overwrites Ai and Aj
     }
 
+    float* C_tile = &C[bi * TM * M + bj * TN];
     if (bi * TM + (TM - 1) < M && bj * TN + 126 < bi * TM) {
         #pragma unroll
         for (int wi = 0; wi < WM; ++wi)
             #pragma unroll
             for (int wj = 0; wj < WN; ++wj)
-                C[(bi * TM + wi * 16 + ti) * M + bj * TN + wj * 16 + tj] = C_reg[wi][wj];
+                C_tile[(wi * 16 + ti) * M + wj * 16 + tj] = C_reg[wi][wj];
     } else {
         #pragma unroll
         for (int wi = 0; wi < WM; ++wi)
@@ -144,6 +147,6 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 #pragma unroll
                 for (int wj = 0; wj < WN; ++wj)
                     if (bj * TN + wj * 16 + tj <= bi * TM + wi * 16 + ti)
-                        C[(bi * TM + wi * 16 + ti) * M + bj * TN + wj * 16 + tj] = C_reg[wi][wj];
+                        C_tile[(wi * 16 + ti) * M + wj * 16 + tj] = C_reg[wi][wj];
     }
 }

@@ -15,33 +15,34 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     __shared__ float X_shared[TS][TS];
 
     if (bj * TS + ti < N) {
+        const float* X_tile = &X[bi * TS * N + bj * TS];
         if (bi * TS + (TS - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
-                X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
+                X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X_tile[(part * 8 + tj) * N + ti];
         } else {
             #pragma unroll
             for (int part = 0; part < 4; ++part)
                 if (bi * TS + part * 8 + tj < M)
-                    X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] =
-                        X[(bi * TS + part * 8 + tj) * N + bj * TS + ti];
+                    X_shared[part * 8 + tj][ti ^ ((part * 8 + tj) & 31)] = X_tile[(part * 8 + tj) * N + ti];
         }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
 
     if (bi * TS + ti < M) {
+        float* Y_tile = &Y[bj * TS * M + bi * TS];
         if (bj * TS + (TS - 1) < N) {
             // tile(tj, ROWS) -> wj, tj
             // unroll(wj)
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
-                Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
+                Y_tile[(wj * ROWS + tj) * M + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
         } else {
             #pragma unroll
             for (int wj = 0; wj < 4; ++wj)
                 if (bj * TS + wj * ROWS + tj < N)
-                    Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
+                    Y_tile[(wj * ROWS + tj) * M + ti] = X_shared[ti][(wj * ROWS + tj) ^ (ti & 31)];
         }
     }
 }

@@ -26,22 +26,24 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
     __shared__ __align__(16) float X_shared[TS][TS];
 
     if (bj * TS + ti * 4 + 3 < N) {
+        const float* X_tile = &X[bi * TS * N + bj * TS];
         if (bi * TS + (TS - 1) < M) {
             #pragma unroll
             for (int part = 0; part < 2; ++part)
                 *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                    *reinterpret_cast<const float4*>(&X[(bi * TS + part * 32 + tj) * N + bj * TS + ti * 4]);
+                    *reinterpret_cast<const float4*>(&X_tile[(part * 32 + tj) * N + ti * 4]);
         } else {
             #pragma unroll
             for (int part = 0; part < 2; ++part)
                 if (bi * TS + part * 32 + tj < M)
                     *reinterpret_cast<float4*>(&X_shared[part * 32 + tj][(ti * 4) ^ (((tj >> 2) & 7) << 2)]) =
-                        *reinterpret_cast<const float4*>(&X[(bi * TS + part * 32 + tj) * N + bj * TS + ti * 4]);
+                        *reinterpret_cast<const float4*>(&X_tile[(part * 32 + tj) * N + ti * 4]);
         }
     }
 
     __syncthreads();  // X.shared is complete: written above, read below
 
+    float* Y_tile = &Y[bj * TS * M + bi * TS];
     if (bj * TS + (TS - 1) < N && bi * TS + (TS - 1) < M) {
         // cache_register(Y, at=ti, vector=4)
         float Y_reg[2][4];
@@ -58,7 +60,7 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
 
         #pragma unroll
         for (int wj = 0; wj < 2; ++wj)
-            store_vector<float4>(&Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti * 4], Y_reg[wj]);
+            store_vector<float4>(&Y_tile[(wj * ROWS + tj) * M + ti * 4], Y_reg[wj]);
     } else {
         float Y_reg[2][4];
         #pragma unroll
@@ -73,6 +75,6 @@ transpose(const float* __restrict__ X, float* __restrict__ Y, int M, int N)
             #pragma unroll
             for (int wj = 0; wj < 2; ++wj)
                 if (bj * TS + wj * ROWS + tj < N)
-                    store_vector<float4>(&Y[(bj * TS + wj * ROWS + tj) * M + bi * TS + ti * 4], Y_reg[wj]);
+                    store_vector<float4>(&Y_tile[(wj * ROWS + tj) * M + ti * 4], Y_reg[wj]);
     }
 }

@@ -97,6 +97,7 @@ class _Walk:
         self.grid = [n.evaluate(sizes) for n in launch.grid]
         self.scope = {}
         self.arrays = {}
+        self.starts = {}  # of pointers into arrays
         self.rising = {}  # what the head promises of data: their type and the largest
 
     def kernel(self, kernel):
@@ -159,6 +160,12 @@ class _Walk:
                     self.body(orelse)
             case c_text.Block(body):
                 self.body(body)
+            case c_text.Declare((*_, "*"), name, _, ("&", ("at", ("name", array), index))) if array in self.arrays:
+                _, self.starts[name] = self.value(index)
+                self.arrays[name] = self.arrays[array]
+                self.rising |= {name: self.rising[array]} if array in self.rising else {}
+                if not 0 <= self.starts[name] <= self.arrays[name]:
+                    raise Wrong(f"{array} has {self.arrays[name]} elements, and {name} is {self.starts[name]}")
             case c_text.Declare(words, name, _, start):
                 kind = " ".join(w for w in words if w != "const")
                 value = (None, None) if start is None or start[0] in ("zeros", "members") else self.value(start)
@@ -269,6 +276,7 @@ class _Walk:
 
     def element(self, base, index):
         _, place = self.value(index)
+        place = None if place is None else place + self.starts.get(base[1], 0)
         if base[0] == "name" and base[1] in self.arrays:
             if place is not None and not 0 <= place < self.arrays[base[1]]:
                 raise Wrong(f"{base[1]} has {self.arrays[base[1]]} elements, and {place} is read or written")

@@ -65,7 +65,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         cluster = launch.cluster.dims if launch.cluster else ()
         bounds = launch.bounds
         same((kernel.threads, kernel.cluster), (bounds if self.cuda else launch.block, cluster), "threads")
-        written = {name for v in walk(launch.body) for name in written_by(v)}
+        written = self.written = {name for v in walk(launch.body) for name in written_by(v)}
         scalars = {scalar.name: scalar.dtype for scalar in launch.scalars}
         maps = [each.name for each in launch.maps]
         names = [*launch.tensors, *maps, *scalars, *launch.sizes]
@@ -124,6 +124,16 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
                 return
             named = body.pop(0)
             self.scope[named.name] = self.term(named.start)
+
+    def pointers(self, texts):
+        """Those to the tiles of arrays, in front of the first text that needs them."""
+        while texts and isinstance(texts[0], c_text.Declare) and texts[0].words[-1] == "*":
+            named = texts.pop(0)
+            same(named.start[0], "&", f"start of {named.name}")
+            ((array, (start,)),) = self.place(named.start[1])
+            kind = ["const"] * (array not in self.written) + self._type(array)
+            same(list(named.words), [*kind, "*"], f"type of {named.name}")
+            self.scope[named.name] = Memory(array, 1, start)
 
     def _place(self, start, places):
         """The number along an axis, or a digit of it."""
@@ -193,6 +203,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         outer, texts = dict(self.scope), list(texts)
         mine = [node for node in nodes if self._is_printed(node)]
         for node in mine:
+            self.pointers(texts)
             if not texts:
                 raise Mismatch(f"no text for {type(node).__name__}")
             self._node(node, texts, alone=len(mine) == 1)

@@ -39,10 +39,11 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a name of the text stands for: a buffer, or a vector variable, with so many dimensions."""
+    """What a name of the text stands for: a buffer or a vector variable, its dimensions, and where a pointer begins."""
 
     name: str
     dims: int
+    start: int = 0
 
 
 class Values:
@@ -285,7 +286,8 @@ class Values:
             index, text = [self.term(text[2]), *index], text[1]
         if text[0] != "name" or self._find_memory(text[1]).dims not in (len(index), -len(index)):
             raise Mismatch(f"{text} is no element")
-        return ((self._find_memory(text[1]).name, tuple(index)),)
+        found = self._find_memory(text[1])
+        return ((found.name, (index[0] + found.start, *index[1:]) if found.start else tuple(index)),)
 
     def _find_memory(self, name):
         found = self.scope.get(name)

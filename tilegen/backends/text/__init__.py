@@ -21,6 +21,7 @@ from tilegen.backends.text.values.counts import counts_of_loops
 from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.values.expr import Writer
 from tilegen.backends.text.values.parameter_names import ParameterNames, parameter_names
+from tilegen.backends.text.values.pointers import Pointers, pointers_to_tiles
 from tilegen.backends.text.wrap import LONGEST
 from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.hardware.memory import shared_layout
@@ -66,7 +67,10 @@ def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     launch = replace(launch, body=in_slots(launch.body, places)) if (places := places_in_rings(launch)) else launch
     named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
     counts = counts_of_loops(launch, names) if dialect is CUDA else {}
-    writer = Writer(dialect, names, launch.buffers, launch.wide, launch.approximate, parameters=named, counts=counts)
+    pointers = pointers_to_tiles(launch, names) if dialect is CUDA else Pointers()
+    writer = Writer(
+        dialect, names, launch.buffers, launch.wide, launch.approximate, pointers, parameters=named, counts=counts
+    )
     body = Body(writer, launch)
     declared = [*_declare_coordinates(launch, writer, body), *_shared_arrays(launch, writer, body)]
     declared += [""] if declared else []

@@ -11,6 +11,7 @@ from tilegen.backends.text.lanes import combine_lines
 from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import list_lines, take_line
 from tilegen.backends.text.perform import call_of
+from tilegen.backends.text.pointers import pointer_lines
 from tilegen.backends.text.ragged import ends
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import number_line, timeline_lines
@@ -66,6 +67,7 @@ class Body:
         self._parts: set[str] = set()  # names of subexpressions beside declarations
         self.functions: list[str] = []  # what stands in front of the kernel, in a language without lambdas
         self._seen: dict[str, list[str]] = {}  # what each of these is given beside its parameters
+        self._pointers = pointer_lines(launch, writer)
         self._integer = writer.dialect.types["i64" if launch.wide else "i32"]
 
     # -- comments
@@ -95,6 +97,7 @@ class Body:
                 continue
             if previous is not None and _needs_empty_line(previous, node, new):
                 out.append("")
+            out += self._pointers.get(id(node), [])
             out += written_for(node, new)
             previous = node
         return out

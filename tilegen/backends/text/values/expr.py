@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilegen.backends.text.values.dialect import CUDA, OPENCL
 from tilegen.backends.text.values.gather import offset_of, tests_of
 from tilegen.backends.text.values.indices import ATOM, IndexWriter
 from tilegen.backends.text.values.numbers import BITS, brought_back, decimal, divides, of_one_type, saturating_helper
+from tilegen.backends.text.values.pointers import Pointers
 from tilegen.backends.text.values.wrapping import may_wrap, wrapping_op
 from tilegen.ir.affine import Affine, Mod, const
 from tilegen.ir.facts.row_digits import row_number
@@ -52,6 +53,7 @@ class Writer(IndexWriter):
     buffers: Mapping[str, Buffer]
     wide: bool
     approximate: Collection[str] = ()
+    pointers: Pointers = field(default_factory=Pointers)
 
     # -- memory
 
@@ -77,12 +79,13 @@ class Writer(IndexWriter):
             return name + "".join(f"[{self.index(i)}]" for i in index)
         if memory.space == "vector":
             return self.lane(name, memory, index[0].const)
-        places = [index[d] for d in memory.order]
+        places = tuple(index[d] for d in memory.order)
         if memory.space == "shared":
             inner = [self.index(i) for i in places or (const(0),)]
             if memory.swizzle:
                 inner[-1] = self.swizzle(memory.swizzle, row_number(memory, index), places[-1])
             return name + "".join(f"[{i}]" for i in inner)
+        name, places = self.pointers.from_tile(name, places)
         return f"{name}[{self.offset(memory, places)}]"
 
     def swizzle(self, swizzle: Swizzle, row: Affine, column: Affine) -> str:
@@ -106,7 +109,7 @@ class Writer(IndexWriter):
         text = moved if low == const(0) else f"{self.index(low, ATOM)} ^ {moved}"
         return text if high == const(0) else f"{self.index(high)} + ({text})"
 
-    def offset(self, memory: Buffer, places: list[Affine]) -> str:
+    def offset(self, memory: Buffer, places: Iterable[Affine]) -> str:
         """The distance from the first element, nested as Horner has it: (n * C + c) * H + y."""
         text, level, zero = "0", ATOM, True
         for place, extent in zip(places, stored_extents(memory), strict=True):

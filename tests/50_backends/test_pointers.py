@@ -1,0 +1,49 @@
+"""Pointers to the tiles of arrays, where several lines would say where they begin."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.stock import schedule_stock
+from tilegen.backends.text import emit
+from tilegen.lowering import lower
+
+
+def lines_of(name, schedule, language="cuda", **version):
+    text = emit(lower(schedule_stock(name, schedule).tree, **version), language)
+    return [line.strip() for line in text.splitlines()]
+
+
+def test_a_tile_has_a_pointer_in_front_of_the_first_line_that_needs_it():
+    lines = lines_of("gemm", "warps")
+    at = lines.index("const float* A_tile = &A[bi * TM * K];")
+    assert lines[at + 1] == "const float* B_tile = &B[bj * TN];"
+    assert lines[at + 2] == "// tile(k, TK) -> ko, ki"
+    stores = lines.index("float* C_tile = &C[bi * TM * N + bj * TN];")
+    assert lines[stores + 1] == "if (full_tile) {"
+    assert stores > at
+
+
+def test_the_pointer_of_a_dealt_tile_is_in_its_loop():
+    lines = lines_of("block_scaled", "with_scales")
+    (at,) = (n for n, line in enumerate(lines) if line.startswith("const float* SB_row = &SB["))
+    assert any(line.startswith("for (int tile = blockIdx.x;") for line in lines[:at])
+
+
+@pytest.mark.parametrize(("schedule", "version"), [("tiled", {"whole": True}), ("naive", {})])
+def test_a_tile_that_one_line_reads_has_none(schedule, version):
+    assert not [line for line in lines_of("gemm", schedule, **version) if "_tile" in line]
+
+
+def test_what_begins_in_front_of_a_tile_is_reached_from_the_array():
+    lines = lines_of("hconv", "warps", whole=True)
+    assert not [line for line in lines if "X_tile" in line]
+
+
+def test_a_row_is_called_a_row():
+    assert "int* at_row = &at[i * 16];" in lines_of("topk", "blocks")
+    assert "P_tile" in "\n".join(lines_of("nbody", "coarsened"))
+
+
+def test_functions_of_opencl_have_no_pointers():
+    assert not [line for line in lines_of("gemm", "warps", "opencl") if "_tile =" in line and "full" not in line]
