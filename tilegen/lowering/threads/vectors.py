@@ -17,7 +17,7 @@ from tilegen.ir.hardware.atomics import WIDE
 from tilegen.ir.hardware.limits import ACCESS_LIMIT
 from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.in_place import memory_of
-from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, Access, Buffer, Condition, Load, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.printing.show import show_condition
 from tilegen.ir.reductions.ragged import term_of
 from tilegen.ir.reductions.scatter import speaks_of
@@ -243,7 +243,7 @@ class _Lanes:
     def _of_registers(self, stmt: Stmt, guard: Tests, stored: bool) -> VectorCopy | None:
         """A copy between memory and as many neighbours in registers; `stored` if its target is a vector."""
         value, target = stmt.value, self.needs.buffers[stmt.target.buffer]
-        if not isinstance(value, Load) or value.dtype != target.dtype or target.dtype in SHORT_FLOATS or stmt.reduce:
+        if not isinstance(value, Load) or value.dtype != target.dtype or stmt.reduce:
             return None
         memory = self.needs.buffers.get(value.buffer)
         if memory is None:
