@@ -5,7 +5,7 @@
 Layers of f32 and f16_first have their channels first, and those of f16 last, as have those of conv_pieces, for which
 images of f32 are stored so before the timing. Timed as graphs.py says, on random inputs that no cache holds.
 TFLOP/s count the multiplications and additions of the sum as it is written, for everybody: an algorithm that needs
-fewer of them, as Winograd's does, shows more. Behind them is the largest error of each, held against a convolution in
+fewer of them, as Winograd's does, shows more. After them is the largest error of each, held against a convolution in
 float64, in units of the rounding of a number as large as the result can be. The mean at the end takes the fastest
 schedule of each layer, but none whose launches begin early, for cuDNN's do not. What one row does, `tilegen compare
 conv2d --schedule patches --fix C=64 ...` does too.

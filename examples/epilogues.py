@@ -2,7 +2,7 @@
 
     python examples/epilogues.py [gelu short_gelu swiglu scaled_i8 scaled_e4m3 sums match_f16 match_tf32]
 
-Timed as graphs.py says, over so many sets of random inputs that no cache holds them. Behind the ratio to the fastest
+Timed as graphs.py says, over so many sets of random inputs that no cache holds them. After the ratio to the fastest
 call of torch is the largest difference of a result from that of the first call, as a share of its largest number; of
 indices, the share that differs. A schedule with `+` has dependent_launch(), and torch's calls have none.
 """

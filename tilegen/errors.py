@@ -166,7 +166,7 @@ class DeviceError(TilegenError):
 
 
 def join_errors(errors: Sequence[TilegenError]) -> TilegenError:
-    """The first of the errors by their places in the text, with the others behind it; one at least.
+    """The first of the errors by their places in the text, with the others after it; one at least.
 
     What several schedules say of one step that they share is reported once. The exit code is the largest of all.
     """
@@ -218,7 +218,7 @@ def first_line(value: object) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], listed: str = "", none: str = "") -> tuple[str, ...]:
-    """A note naming the nearest of `known`; where none is near, `listed` with all of them behind it, or no note.
+    """A note naming the nearest of `known`; where none is near, `listed` with all of them after it, or no note.
 
     `none` is the note where nothing is known.
     """

@@ -112,7 +112,7 @@ class Derivation:
         return f"kernel {self.kernel.name}, schedule {self.name}" + (f" ({values})" if values else "")
 
     def step(self, word: str, *arguments: object, into: object = (), **keywords: object) -> Derivation:
-        """This with one more primitive step, judged. Names behind `->` are given as `into`.
+        """This with one more primitive step, judged. Names after `->` are given as `into`.
 
         Raises StepError where the step cannot be built, IllegalStep where the judge refuses it.
         """

@@ -142,7 +142,7 @@ def test_rows_are_those_of_the_ptx_isa(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(COPIES))
 def test_copies_fill_the_fragments_of_mma(name: str) -> None:
-    """One, or two side by side of which the second one has the registers behind the first one's."""
+    """One, or two side by side of which the second one has the registers after the first one's."""
     mma, operand = COPIES[name]
     wanted = stock_instructions()[mma].layout(operand)
     _, fragment = shared_and_fragment(stock_instructions()[name])

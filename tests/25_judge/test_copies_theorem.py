@@ -131,7 +131,7 @@ def test_what_a_copy_says_is_not_believed(element, sentence):
 def accumulate(
     *ends: Stmt, kernel: str = "counted", ahead: tuple[Stmt, ...] = (), inside: tuple[Stmt, ...] = ()
 ) -> Tree:
-    """A sum in a register: `ahead` stands before it, `inside` behind each term, `ends` behind the sum."""
+    """A sum in a register: `ahead` stands before it, `inside` after each term, `ends` after the sum."""
     whole = tree(kernel)
     start, term = (
         rewrite(s, lambda v: Access("y.reg", (const(0),)) if v == Access("y", (i,)) else v) for s in stmts(whole.body)

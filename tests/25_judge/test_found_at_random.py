@@ -194,7 +194,7 @@ def test_what_is_right_is_proved(name):
 
 
 def test_a_copy_filled_anew_has_been_stored():
-    """The store of the way there, left out or behind the next fill."""
+    """The store of the way there, left out or after the next fill."""
     text, steps = LEGAL["filled anew for the way back, behind the store"]
     tree = after(text, *steps)
     (there,) = [v for v in walk(tree.body) if getattr(v, "name", "") == "vi" and isinstance(v.body[0].body[0], Stmt)

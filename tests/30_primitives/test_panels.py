@@ -1,4 +1,4 @@
-"""Shared copies in panels: rows cut into pieces, each piece of all rows behind the one before."""
+"""Shared copies in panels: rows cut into pieces, each piece of all rows after the one before."""
 
 import numpy as np
 import pytest

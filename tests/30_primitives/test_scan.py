@@ -148,7 +148,7 @@ def test_linear_recurrences_are_those_of_the_kernel(name, how):
     "a[i] * (y[i - 2] else 0) + b[i]",
     "a[i] * (y[i - 1] else 1) + b[i]",
     "a[i] * (y[i - 1] else 0) * (y[i - 1] else 0) + b[i]",
-    "b[i] if a[i] > 0 else 2 * (y[i - 1] else 0)",  # behind an infinite element, 0 times it is nan
+    "b[i] if a[i] > 0 else 2 * (y[i - 1] else 0)",  # after an infinite element, 0 times it is nan
     "max(y[i - 1] else 0, b[i])",
 ])  # fmt: skip
 def test_other_recurrences_are_refused(value):

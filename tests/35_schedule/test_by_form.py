@@ -92,7 +92,7 @@ def _final_tree(file, schedule, constants):
 
 
 def _renamed(file, name, constants):
-    """The kernel with a letter behind each of its names."""
+    """The kernel with a letter after each of its names."""
     ir = file.kernel(name, **constants).ir
     words = {r.index for e in ir.equations for r in (*e.loops, *e.reduced)} | {name, *ir.sizes}
     words |= {t.name.split(".")[0] for t in ir.tensors} | {s.name for s in ir.scalars}

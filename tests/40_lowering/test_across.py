@@ -45,7 +45,7 @@ def test_one_barrier_an_iteration_stands_before_the_last_registers_are_filled():
 
 @pytest.mark.parametrize(("stages", "waits"), [(3, [0, 0]), (4, [1, 1])])
 def test_the_wait_ahead_of_the_loop_is_for_what_its_first_iteration_reads_of_the_next(stages, waits):
-    """Where the last ki reads its own tile, too, the barrier of an iteration stands behind it, at the end."""
+    """Where the last ki reads its own tile, too, the barrier of an iteration stands after it, at the end."""
     tree = ahead(ACROSS, PRODUCT.replace("    cache_register(A.shared, at=ki)\n", ""), STAGES=stages)
     for version, sizes in (
         ({"vector": True}, {"M": 9, "N": 17, "K": 13}),
@@ -162,7 +162,7 @@ schedule some_rows for row_sum(R=3):
 
 
 def test_other_nests_of_the_loop_around_are_left_as_they_are():
-    """The sums of the lanes start and end in nests over the same rows, before and behind the one that copies ahead."""
+    """The sums of the lanes start and end in nests over the same rows, before and after the one that copies ahead."""
     tree = tree_from(ROWS)
     assert len([each for each in loops(tree.body) if each.name == "i"]) > 1
     for whole in (False, True):

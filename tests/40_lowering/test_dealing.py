@@ -243,7 +243,7 @@ def test_a_ring_runs_as_often_in_all_tiles(tmp_path):
 
 
 def test_the_end_of_a_tile_is_waited_for(tmp_path):
-    """What the next tile overwrites has a barrier behind it, and without that the proof and two blocks find a race."""
+    """What the next tile overwrites has a barrier after it, and without that the proof and two blocks find a race."""
     tree = scheduled(tmp_path, STAGED)
     (launch,) = lower(tree)
     assert prove(tree.kernel, (launch,)).verdict == "proved"

@@ -44,7 +44,7 @@ def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
     assert "if (" not in loop
     assert "_shared(" not in last
     assert "(K / TK + 1) % STAGES" in last
-    # One before the loop, for its first tile, and one in each of its iterations; none behind it.
+    # One before the loop, for its first tile, and one in each of its iterations; none after it.
     assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)].count(0) == 2
 
 

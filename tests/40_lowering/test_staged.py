@@ -175,7 +175,7 @@ NEVER = Condition(const(-1))
 
 
 def with_another_store(tree, place, never_true=NEVER):
-    """`tree` in which a second store of the fragments stands before or behind the first, and never runs."""
+    """`tree` in which a second store of the fragments stands before or after the first, and never runs."""
 
     def never(value):
         return replace(value, guard=(never_true,)) if isinstance(value, Stmt) else value
@@ -210,7 +210,7 @@ def test_what_a_copy_leaves_where_it_has_no_element_lies_over_nothing_that_is_re
     assert len(beside) == 2
     check_values(program, beside)
     if place == 0:
-        check_values(program, (where(),))  # the store behind it puts this right
+        check_values(program, (where(),))  # the store after it puts this right
         return
     with pytest.raises(Refused) as caught:
         check_values(program, (where(),))

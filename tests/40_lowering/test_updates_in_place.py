@@ -188,7 +188,7 @@ def test_the_judge_refuses_what_enumeration_finds_wrong():
     tree = schedule_steps(AHEAD).tree
     backwards = replace(tree, body=tree.body[::-1])
     assert judge(backwards) is not None
-    # With t computed first all is well; one nest that runs behind in the same loop reads what is overwritten.
+    # With t computed first all is well; one nest that runs after in the same loop reads what is overwritten.
     late = schedule_steps(AHEAD, ("fuse", "t.i", "C.i", {"into": "i"})).tree
     assert judge(late) is None
     text = AHEAD.replace("C[i + 1]", "C[i - 1]")

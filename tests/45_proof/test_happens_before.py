@@ -17,7 +17,7 @@ from tilegen.proof import prove
 
 
 def released_later(launch, by):
-    """Each slot is released so many iterations later, and the last ones are behind the loop."""
+    """Each slot is released so many iterations later, and the last ones are after the loop."""
 
     def change(node):
         release = next((each for each in getattr(node, "body", ()) if is_release(each)), None)

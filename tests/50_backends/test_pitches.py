@@ -202,7 +202,7 @@ def test_a_row_in_place_of_the_pitch_is_told_in_the_text(language):
 
 
 def without_a_pitch(launch, *names):
-    """The launch with the rows of these tensors one behind another."""
+    """The launch with the rows of these tensors one after another."""
 
     def dense(buffer):
         return replace(buffer, pitch=None) if buffer.name in names else buffer

@@ -94,6 +94,6 @@ def check_compiles(name, schedule, arch, vector, wide):
         if each == arch:  # what is for one architecture alone is aligned to more than shared memory begins at
             for launch in launches:
                 gaps = 12 if any(isinstance(node, LookBack) for node in launch.nodes) else 0  # beside its words
-                if by_whole_blocks(launch):  # their words are in front of what is aligned, or behind it
+                if by_whole_blocks(launch):  # their words are in front of what is aligned, or after it
                     gaps = max((b.align for b in launch.buffers.values() if b.space == "shared"), default=0)
                 assert static[launch.name] - gaps <= compiled.resources[launch.name].shared <= static[launch.name]

@@ -236,7 +236,7 @@ def test_broken_lines_have_the_words_of_the_line(deeper):
             if not line.lstrip().startswith("//"):
                 broken = wrap_line(" " * deeper + line)
                 assert "".join(broken).replace(" ", "") == line.replace(" ", ""), line
-            # Only what stands in one line for good is longer: a head, a comment behind code, a text in quotes.
+            # Only what stands in one line for good is longer: a head, a comment after code, a text in quotes.
             assert len(line) <= LONGEST or re.search(r"//|^ *for |__device__|\"memory\"", line), f"{path.name}: {line}"
 
 

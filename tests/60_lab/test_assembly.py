@@ -45,7 +45,7 @@ $L__BB0_1:
 
 def test_sass_is_read_and_its_loop_found():
     listing = sass.parse_sass(SASS)["add"]
-    assert len(listing.instructions) == 10  # the jump to itself behind the end is none of them
+    assert len(listing.instructions) == 10  # the jump to itself after the end is none of them
     hot = sass.hot(listing)
     assert (hot.what, hot.first, hot.count) == ("loop", 2, 5)
     assert hot.mix == {"multiply-add": 2, "shared load": 1, "control": 1, "integer": 1}

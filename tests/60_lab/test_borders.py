@@ -70,7 +70,7 @@ schedule eight extends tiles:
 
 @pytest.mark.parametrize(("schedule", "share"), [("tiles", 1), ("eight", 2 / 8)])
 def test_a_test_of_a_border_is_counted_in_each_iteration_that_makes_it(schedule, share):
-    """A read with a fallback is one; eight iterations without are behind two, of the sum and of the read."""
+    """A read with a fallback is one; eight iterations without are after two, of the sum and of the read."""
     sizes = {"N": 2048, "K": 4096}
     (report,) = explain_tree(tilegen.load(LATER).schedule(schedule).tree, sizes, H200, compiled=False)
     assert report.work.tests == share * sizes["N"] * sizes["K"]

@@ -45,7 +45,7 @@ def test_each_figure_has_a_source(name) -> None:
 
 @pytest.mark.parametrize("name", machine_names())
 def test_the_figures_of_a_machine_agree_with_each_other(name) -> None:
-    """Lanes and banks times the clock; and no cache is slower than what is behind it."""
+    """Lanes and banks times the clock; and no cache is slower than what is after it."""
     machine = stock_machine(name)
     lanes = 64 if machine.arch in ("sm_75", "sm_80") else 128
     assert machine.multiply_adds == pytest.approx(2e-3 * machine.sms * lanes * machine.clock, rel=0.03)

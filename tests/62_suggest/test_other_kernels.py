@@ -51,7 +51,7 @@ where rising(begin, N):
     "along": """kernel along(X: f32[B, T, D]) -> Y: f32[B, T, D]:
     Y[b, t, d] = sum[u <= t](X[b, u, d])
 """,
-    # Tiles of the loops i and l are called by a letter before these or behind them: li is one of either.
+    # Tiles of the loops i and l are called by a letter before these or after them: li is one of either.
     "letters": """kernel letters(A: f32[I, L], W: f32[L, K]) -> C: f32[I, K]:
     C[i, k] = sum[l](A[i, l] * W[l, k])
 """,

@@ -92,7 +92,7 @@ def test_other_shells_complete_whole_words(words, found, complete) -> None:
 
 
 def test_a_key_in_a_terminal(folder) -> None:
-    """bash itself, with its own reading of words, completes a schedule behind a colon."""
+    """bash itself, with its own reading of words, completes a schedule after a colon."""
     (folder / "rc").write_text("PS1='> '\neval \"$(_TILEGEN_COMPLETE=bash_source tilegen)\"\n")
     child, terminal = pty.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-// PoCL 3 miscompiles loops behind a test that it sees to be the same for all threads.
+// PoCL 3 miscompiles loops after a test that it sees to be the same for all threads.
 inline bool hidden(bool test)
 {
     volatile bool value = test;

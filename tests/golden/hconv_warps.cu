@@ -2,6 +2,16 @@
 
 #include <cuda_fp16.h>
 
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // The same where `inside` holds; elsewhere nothing is read, and zeros are written.
 template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
 {
@@ -241,14 +251,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                     #pragma unroll
                     for (int nj = 0; nj < 2; ++nj)
                         #pragma unroll
-                        for (int i16_high = 0; i16_high < 2; ++i16_high) {
-                            __align__(4) __half Y_vec[2];
-                            Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
-                            Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                            *reinterpret_cast<unsigned int*>(&Y_tile[((wi * H + fi * 2 + i16_high) * W + lane / 4) * F
-                                + wj * WF + fj * 16 + nj * 8
-                                + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
-                        }
+                        for (int i16_high = 0; i16_high < 2; ++i16_high)
+                            store_vector<unsigned int>(
+                                &Y_tile[((wi * H + fi * 2 + i16_high) * W + lane / 4) * F + wj * WF + fj * 16 + nj * 8
+                                        + (lane % 4) * 2],
+                                &Yf[fi][fj][nj][i16_high * 2]);
         } else {
             #pragma unroll
             for (int fi = 0; fi < 4; ++fi)
@@ -259,15 +266,11 @@ hconv(const __half* __restrict__ X, const __half* __restrict__ K, __half* __rest
                         if (bf * TF + wj * WF + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < F)
                             #pragma unroll
                             for (int i16_high = 0; i16_high < 2; ++i16_high)
-                                if (by * TY + fi * 2 + i16_high < H) {
-                                    __align__(4) __half Y_vec[2];
-                                    Y_vec[0] = Yf[fi][fj][nj][i16_high * 2];
-                                    Y_vec[1] = Yf[fi][fj][nj][i16_high * 2 + 1];
-                                    *reinterpret_cast<unsigned int*>(&Y_tile[((wi * H + fi * 2 + i16_high) * W
-                                                                              + lane / 4) * F
-                                        + wj * WF + fj * 16 + nj * 8
-                                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(Y_vec);
-                                }
+                                if (by * TY + fi * 2 + i16_high < H)
+                                    store_vector<unsigned int>(
+                                        &Y_tile[((wi * H + fi * 2 + i16_high) * W + lane / 4) * F + wj * WF + fj * 16
+                                                + nj * 8 + (lane % 4) * 2],
+                                        &Yf[fi][fj][nj][i16_high * 2]);
         }
     }
 }

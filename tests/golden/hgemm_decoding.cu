@@ -132,7 +132,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 }
 
 // A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
-// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// advances; consumers wait until it is filled, release it and advance. After the last slot comes the first one, in a
 // phase of the other parity.
 template <int slots> struct Ring {
     unsigned long long *filled, *emptied;  // a barrier for each slot
@@ -325,12 +325,6 @@ hgemm_P(__nv_bfloat16* __restrict__ C, const float* __restrict__ part, int M, in
     for (int v = 0; v < 4; ++v)
         C_reg[v] = __float2bfloat16(P_reg[v]);
 
-    if (b * 256 + t * 4 + 3 < N) {
-        __align__(8) __nv_bfloat16 C_vec[4];
-        C_vec[0] = C_reg[0];
-        C_vec[1] = C_reg[1];
-        C_vec[2] = C_reg[2];
-        C_vec[3] = C_reg[3];
-        *reinterpret_cast<uint2*>(&C[row * N + b * 256 + t * 4]) = *reinterpret_cast<const uint2*>(C_vec);
-    }
+    if (b * 256 + t * 4 + 3 < N)
+        store_vector<uint2>(&C[row * N + b * 256 + t * 4], C_reg);
 }

@@ -2,6 +2,16 @@
 
 #include <cuda_bf16.h>
 
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // C[i, j] += sum[k](f32(A[i, k]) * f32(B[k, j]))   by a warp; A: bf16[16, 16], B: bf16[16, 8], C: f32[16, 8]
 static __device__ __forceinline__ void mma_m16n8k16_bf16(float* C, const void* A, const void* B)
 {
@@ -77,13 +87,9 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 Cf[i16_high * 2 + j8_low] = __float2bfloat16(Pf[i16_high * 2 + j8_low]);
 
         #pragma unroll
-        for (int i16_high = 0; i16_high < 2; ++i16_high) {
-            __align__(4) __nv_bfloat16 C_vec[2];
-            C_vec[0] = Cf[i16_high * 2];
-            C_vec[1] = Cf[i16_high * 2 + 1];
-            *reinterpret_cast<unsigned int*>(&C_tile[(wi * 16 + i16_high * 8 + lane / 4) * N + wj * 8
-                                                     + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-        }
+        for (int i16_high = 0; i16_high < 2; ++i16_high)
+            store_vector<unsigned int>(&C_tile[(wi * 16 + i16_high * 8 + lane / 4) * N + wj * 8 + (lane % 4) * 2],
+                                       &Cf[i16_high * 2]);
     } else {
         for (int ko = 0; ko < (K + KI - 1) / KI; ++ko) {
             __align__(4) __nv_bfloat16 Af[8];
@@ -125,12 +131,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         if (bj * TN + wj * 8 + (lane % 4) * 2 + 1 < N)
             #pragma unroll
             for (int i16_high = 0; i16_high < 2; ++i16_high)
-                if (bi * TM + wi * 16 + i16_high * 8 + lane / 4 < M) {
-                    __align__(4) __nv_bfloat16 C_vec[2];
-                    C_vec[0] = Cf[i16_high * 2];
-                    C_vec[1] = Cf[i16_high * 2 + 1];
-                    *reinterpret_cast<unsigned int*>(&C_tile[(wi * 16 + i16_high * 8 + lane / 4) * N + wj * 8
-                        + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-                }
+                if (bi * TM + wi * 16 + i16_high * 8 + lane / 4 < M)
+                    store_vector<unsigned int>(
+                        &C_tile[(wi * 16 + i16_high * 8 + lane / 4) * N + wj * 8 + (lane % 4) * 2], &Cf[i16_high * 2]);
     }
 }

@@ -135,7 +135,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 }
 
 // A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
-// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// advances; consumers wait until it is filled, release it and advance. After the last slot comes the first one, in a
 // phase of the other parity.
 template <int slots> struct Ring {
     unsigned long long *filled, *emptied;  // a barrier for each slot

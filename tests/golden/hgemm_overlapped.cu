@@ -2,6 +2,16 @@
 
 #include <cuda_bf16.h>
 
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // The same where `inside` holds; elsewhere nothing is read, and zeros are written.
 template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
 {
@@ -245,28 +255,22 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
-                    for (int i16_high = 0; i16_high < 2; ++i16_high) {
-                        __align__(4) __nv_bfloat16 C_vec[2];
-                        C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
-                        C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N
-                            + wj * WN + fj * 16 + nj * 8
-                            + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-                    }
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        store_vector<unsigned int>(
+                            &C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + wj * WN + fj * 16 + nj * 8
+                                    + (lane % 4) * 2],
+                            &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
-                    for (int i16_high = 0; i16_high < 2; ++i16_high) {
-                        __align__(4) __nv_bfloat16 C_vec2[2];
-                        C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
-                        C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N
-                            + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
-                            + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
-                    }
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        store_vector<unsigned int>(
+                            &C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + wj * WN + (lane % 4) * 2
+                                    - fj * 16 - nj * 8 + 56],
+                            &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     } else {
         #pragma unroll
@@ -278,15 +282,11 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M) {
-                                __align__(4) __nv_bfloat16 C_vec[2];
-                                C_vec[0] = Cf[fi * 2][fj][nj][i16_high * 2];
-                                C_vec[1] = Cf[fi * 2][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8
-                                                                          + lane / 4) * N
-                                    + wj * WN + fj * 16 + nj * 8
-                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-                            }
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 < M)
+                                store_vector<unsigned int>(
+                                    &C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4) * N + wj * WN + fj * 16
+                                            + nj * 8 + (lane % 4) * 2],
+                                    &Cf[fi * 2][fj][nj][i16_high * 2]);
 
             #pragma unroll
             for (int fj = 0; fj < 4; ++fj)
@@ -295,15 +295,11 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     if (bj * TN + wj * WN + (lane % 4) * 2 + 57 < fj * 16 + nj * 8 + N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M) {
-                                __align__(4) __nv_bfloat16 C_vec2[2];
-                                C_vec2[0] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2];
-                                C_vec2[1] = Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4
-                                                                          + 16) * N
-                                    + wj * WN + (lane % 4) * 2 - fj * 16 - nj * 8
-                                    + 56]) = *reinterpret_cast<const unsigned int*>(C_vec2);
-                            }
+                            if (bi * TM + wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16 < M)
+                                store_vector<unsigned int>(
+                                    &C_tile[(wi * WM + fi * 32 + i16_high * 8 + lane / 4 + 16) * N + wj * WN
+                                            + (lane % 4) * 2 - fj * 16 - nj * 8 + 56],
+                                    &Cf[fi * 2 + 1][3 - fj][1 - nj][i16_high * 2]);
         }
     }
 }

@@ -2,6 +2,16 @@
 
 #include <cuda_bf16.h>
 
+// One vector store of neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void store_vector(T* memory, const T* registers)
+{
+    Vector vector;
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        reinterpret_cast<T*>(&vector)[lane] = registers[lane];
+    *reinterpret_cast<Vector*>(memory) = vector;
+}
+
 // D[i, k] = S[i, k]   by a warp; S: bf16[16, 16] in shared, D: bf16[16, 16]
 // S points to the 16 bytes of this lane: S[i, k] in shared at lane i + k / 8 * 16, element k % 8
 static __device__ __forceinline__ void ldmatrix_a_bf16(void* D, const void* S)
@@ -146,14 +156,11 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 #pragma unroll
                 for (int nj = 0; nj < 2; ++nj)
                     #pragma unroll
-                    for (int i16_high = 0; i16_high < 2; ++i16_high) {
-                        __align__(4) __nv_bfloat16 C_vec[2];
-                        C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
-                        C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                        *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N
-                            + wj * WN + fj * 16 + nj * 8
-                            + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-                    }
+                    for (int i16_high = 0; i16_high < 2; ++i16_high)
+                        store_vector<unsigned int>(
+                            &C_tile[(wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + wj * WN + fj * 16 + nj * 8
+                                    + (lane % 4) * 2],
+                            &Cf[fi][fj][nj][i16_high * 2]);
     } else {
         #pragma unroll
         for (int fi = 0; fi < 4; ++fi)
@@ -164,14 +171,10 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     if (bj * TN + wj * WN + fj * 16 + nj * 8 + (lane % 4) * 2 + 1 < N)
                         #pragma unroll
                         for (int i16_high = 0; i16_high < 2; ++i16_high)
-                            if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M) {
-                                __align__(4) __nv_bfloat16 C_vec[2];
-                                C_vec[0] = Cf[fi][fj][nj][i16_high * 2];
-                                C_vec[1] = Cf[fi][fj][nj][i16_high * 2 + 1];
-                                *reinterpret_cast<unsigned int*>(&C_tile[(wi * WM + fi * 16 + i16_high * 8
-                                                                          + lane / 4) * N
-                                    + wj * WN + fj * 16 + nj * 8
-                                    + (lane % 4) * 2]) = *reinterpret_cast<const unsigned int*>(C_vec);
-                            }
+                            if (bi * TM + wi * WM + fi * 16 + i16_high * 8 + lane / 4 < M)
+                                store_vector<unsigned int>(
+                                    &C_tile[(wi * WM + fi * 16 + i16_high * 8 + lane / 4) * N + wj * WN + fj * 16
+                                            + nj * 8 + (lane % 4) * 2],
+                                    &Cf[fi][fj][nj][i16_high * 2]);
     }
 }

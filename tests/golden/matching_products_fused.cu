@@ -7,6 +7,15 @@
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 
+// One vector load into neighbouring registers.
+template <typename Vector, typename T> __device__ __forceinline__ void load_vector(T* registers, const T* memory)
+{
+    const Vector vector = *reinterpret_cast<const Vector*>(memory);
+    #pragma unroll
+    for (int lane = 0; lane < sizeof(Vector) / sizeof(T); ++lane)
+        registers[lane] = reinterpret_cast<const T*>(&vector)[lane];
+}
+
 // A proxy fence: reads by descriptor and bulk stores see what this thread has written to shared memory, and bulk copies
 // overwrite nothing that it is still loading.
 __device__ __forceinline__ void fence_async()
@@ -132,7 +141,7 @@ __device__ __forceinline__ void wait_barrier(unsigned long long* barrier, int pa
 }
 
 // A ring of slots in shared memory, and where a thread is in it: a producer waits until its slot is emptied, fills it and
-// advances; consumers wait until it is filled, release it and advance. Behind the last slot comes the first one, in a
+// advances; consumers wait until it is filled, release it and advance. After the last slot comes the first one, in a
 // phase of the other parity.
 template <int slots> struct Ring {
     unsigned long long *filled, *emptied;  // a barrier for each slot
@@ -209,15 +218,8 @@ matching_f16_norm(const __half* __restrict__ B, float* __restrict__ norm, int M)
         for (int dh = 0; dh < 16; ++dh) {
             __half Bv[8];
             #pragma unroll
-            for (int Bv_dv = 0; Bv_dv < 2; ++Bv_dv) {
-                __align__(8) __half B_vec[4];
-                *reinterpret_cast<uint2*>(B_vec) =
-                    *reinterpret_cast<const uint2*>(&B[(nb * 128 + nt) * 128 + dh * 8 + Bv_dv * 4]);
-                Bv[Bv_dv * 4] = B_vec[0];
-                Bv[Bv_dv * 4 + 1] = B_vec[1];
-                Bv[Bv_dv * 4 + 2] = B_vec[2];
-                Bv[Bv_dv * 4 + 3] = B_vec[3];
-            }
+            for (int Bv_dv = 0; Bv_dv < 2; ++Bv_dv)
+                load_vector<uint2>(&Bv[Bv_dv * 4], &B[(nb * 128 + nt) * 128 + dh * 8 + Bv_dv * 4]);
 
             #pragma unroll
             for (int dv = 0; dv < 8; ++dv)

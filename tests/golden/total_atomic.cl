@@ -13,7 +13,7 @@ inline float sum_of_float_lanes(__local float *terms, int thread, int lanes, flo
     return value;
 }
 
-// PoCL 3 miscompiles loops behind a test that it sees to be the same for all threads.
+// PoCL 3 miscompiles loops after a test that it sees to be the same for all threads.
 inline bool hidden(bool test)
 {
     volatile bool value = test;

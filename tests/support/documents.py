@@ -28,7 +28,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """What stands between two fences of a document, from `line` on; `kind` is the word behind the first fence."""
+    """What stands between two fences of a document, from `line` on; `kind` is the word after the first fence."""
 
     document: str
     line: int

@@ -96,7 +96,7 @@ BUDGETS = {
     "budgets, again": product("unroll(fk)", *_TAKING, rows=128, transposed=True, again=True),
 }
 
-# Rows of A are windows of x, each 16 bytes behind the one before: a descriptor without a swizzle tells of them.
+# Rows of A are windows of x, each 16 bytes after the one before: a descriptor without a swizzle tells of them.
 WINDOWS = """
 kernel windows(x: bf16[2, M*8 + 8], B: bf16[2, N, 16]) -> C: f32[M, N]:
     C[i, j] = sum[r, k](f32(x[r, i*8 + k]) * f32(B[r, j, k]))

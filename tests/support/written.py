@@ -64,5 +64,5 @@ schedule small for gemm(TK=4, STAGES=3, R=2) where STAGES > 0 and R > 0:
 
 
 def ahead(steps, text=PRODUCT, **values):
-    """The tree after the schedule of `text` and these steps behind it, with values for its parameters."""
+    """The tree after the schedule of `text` and these steps after it, with values for its parameters."""
     return tree_from(text + "".join(f"    {step}\n" for step in steps), parameters=values)

@@ -107,7 +107,7 @@ class Scheduled(Steps):
 
         Args:
             word: of a primitive step, or of a composite one, also of the file's own.
-            into: the names that stand behind `->` in a text.
+            into: the names that stand after `->` in a text.
 
         Raises:
             StepError: there is no such step, or it cannot be built. IllegalStep: the judge refuses it.

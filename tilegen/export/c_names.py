@@ -103,7 +103,7 @@ class Interface:
 
 
 def interface(tree: Tree, name: str = "") -> Interface:
-    """The interface of a kernel, called `name` or as the kernel is. An output that is no input comes behind the inputs.
+    """The interface of a kernel, called `name` or as the kernel is. An output that is no input comes after the inputs.
 
     Raises UsageError where C has no such name.
     """

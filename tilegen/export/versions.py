@@ -1,7 +1,7 @@
 """The versions of a kernel as a table: which texts there are, and what sizes and addresses each of them is for.
 
 It says in data what `TextVersions` decides at each call, so that it can be printed in another language. The first row
-that is met and fits runs; those of 64-bit offsets stand behind those of 32 bits.
+that is met and fits runs; those of 64-bit offsets stand after those of 32 bits.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Renaming:
         return ".".join([new, *(self._part(first, new, word) for word in rest)])
 
     def _part(self, of: str, new_of: str, word: str) -> str:
-        """What follows a dot: an index word, with the letters of parts or the number that steps put behind it.
+        """What follows a dot: an index word, with the letters of parts or the number that steps put after it.
 
         The number counts from the loop of the equation on, which has a dot where the word is one of several equations.
         """

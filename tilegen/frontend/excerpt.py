@@ -77,7 +77,7 @@ def _with_bases(module: Module, schedule: Schedule) -> Iterator[str]:
 def _with_kernel(
     module: Module, name: str, schedules: Sequence[Schedule], texts: Sequence[str], standard: Iterable[str]
 ) -> str:
-    """The texts behind that of their kernel, with all functions, composite steps and instructions that these need."""
+    """The texts after that of their kernel, with all functions, composite steps and instructions that these need."""
     kernel = module.kernels[name]
     own = {d.word: d for d in module.defines if d.word not in set(standard)}
     defines = _used_defines([step for schedule in schedules for step in schedule.steps], own)

@@ -137,7 +137,7 @@ def _parse(source: Source, around: tuple[str, ...]) -> Module:
 
 
 def _errors_behind(place: Place, first: UnexpectedInput) -> Iterator[SourceError]:
-    """The syntax errors of the items behind that of the first error, each read by itself.
+    """The syntax errors of the items after that of the first error, each read by itself.
 
     None where that item, read by itself, has no error or another one: then the error was not its own, as where a
     bracket of it is open.

@@ -23,7 +23,7 @@ NAN = 0x7F  # the bits of a NaN in both
 
 @dataclass(frozen=True)
 class ByteFormat:
-    """`fraction` bits behind the leading one; the exponent of the least normal number, and the largest number."""
+    """`fraction` bits after the leading one; the exponent of the least normal number, and the largest number."""
 
     fraction: int
     least: int

@@ -157,7 +157,7 @@ class Equation:
     index as the target). The target starts with `first`, the first index of the range.
 
     With `running`, the value reads that reduction while it runs: in each iteration of the outermost loop that it
-    reduces, before the terms there or, if `inclusive`, behind them. Steps make such equations; none is written so.
+    reduces, before the terms there or, if `inclusive`, after them. Steps make such equations; none is written so.
     A list counts in its target the points at which its value, a condition, is true, and stores `hits` there. Without
     `reduce`, hits are stored at their rank, which others count.
 
@@ -243,7 +243,7 @@ class Buffer:
     `copy_of` names the buffer that a copy was made from, or None. `scope` is the loop in whose body a
     shared or register buffer lives: its contents do not survive from one iteration to the next. `pad`
     elements are added to each row of the fastest dimension, and `swizzle` permutes what is in it. `order` is as
-    in `Tensor`. The rows of a tensor of a call lie `pitch` elements apart, or one behind another where that is None.
+    in `Tensor`. The rows of a tensor of a call lie `pitch` elements apart, or one after another where that is None.
     A register buffer may have dimensions that run over thread loops; each thread keeps its own slice.
     `joined` says, of a copy, which dimensions of the original each of its own consists of, where not of one. In
     `panels`, it has one dimension more than the original, the first: the number of the panel, a part of each row.
@@ -337,7 +337,7 @@ class Loop:
     With `stages` above 1, the copies to shared memory at the start of the body are made that many less one iterations
     ahead when the tree is lowered; the loop means the same. With `across`, the name of a loop around it, those for its
     first iterations are made in its last ones, an iteration of that loop before. The last iteration of a `peeled` loop
-    stands behind the loop. Of a block loop, `resident` is the least number of blocks on a multiprocessor at a time;
+    stands after the loop. Of a block loop, `resident` is the least number of blocks on a multiprocessor at a time;
     a `dealt` one runs over tiles, in groups of rows. The bulk copies of a `specialized` loop are started by
     threads that do nothing else, and the others have `registers` each, if that is not 0; those of an
     `overlapped` one leave products running while the next iteration waits for its operands. With `turns`, the name of a

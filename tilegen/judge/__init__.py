@@ -67,7 +67,7 @@ __all__ = [
 
 @lru_cache(maxsize=100)
 def _check_derived(kernel: Kernel) -> None:
-    """Few steps derive a kernel, and each of those behind them is judged against it. The proof asks anew."""
+    """Few steps derive a kernel, and each of those after them is judged against it. The proof asks anew."""
     check_derived(kernel)
 
 
@@ -113,7 +113,7 @@ def judge(tree: Tree) -> Violation | None:
 
 
 def fault_of_launches(tree: Tree) -> Violation | None:
-    """None if the last `tree` can be launched; a step before may leave this to those behind it."""
+    """None if the last `tree` can be launched; a step before may leave this to those after it."""
     for check in (check_limits, check_waiting, check_bulk_waits):
         try:
             check(tree)

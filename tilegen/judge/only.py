@@ -1,7 +1,7 @@
 """Elements with one term only: a promise says which iteration has it, and the others leave them as they are.
 
 Theorem: the iterations that may have the term of an element come in any order, or at once, if all of them find it at
-one place: in its tensor, or in one life of a copy. What the copy holds when it is stored, behind all of them, is the
+one place: in its tensor, or in one life of a copy. What the copy holds when it is stored, after all of them, is the
 term; a copy that some of them alone have may hold none. Then it is stored back where the kernel's test says that one
 of them has the term: what it holds of that element was computed by this one, if no other writes it in that life.
 """

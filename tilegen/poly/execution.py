@@ -78,7 +78,7 @@ def ways_between(
     known: Callable[[], Rows],
     more: Callable[[], tuple[Row, ...]],
 ) -> Iterator[Rows]:
-    """The ways in which `other` comes behind `one` and before `last`, where all three use one place.
+    """The ways in which `other` comes after `one` and before `last`, where all three use one place.
 
     Since `one` and `last` are in the same iteration of the outermost loops, those in `shared`, so is whatever comes
     between them, if it comes in these loops at all: they have one name.

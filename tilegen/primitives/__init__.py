@@ -2,7 +2,7 @@
 
 A primitive is a frozen dataclass whose fields are its signature: the fields in order are the
 positional arguments, any field can be given by name, and fields of type `NewName` are the names
-behind `->`, which may be left out where they have a default. `apply` is a pure function from tree to
+after `->`, which may be left out where they have a default. `apply` is a pure function from tree to
 tree; it raises StepError where it cannot build the tree, and never asks whether the result is legal.
 """
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 LoopName = NewType("LoopName", str)  # an existing loop
 BufferName = NewType("BufferName", str)  # an existing buffer
-NewName = NewType("NewName", str)  # a name that the step gives, behind ->
+NewName = NewType("NewName", str)  # a name that the step gives, after ->
 
 
 class Primitive(Protocol):

@@ -42,7 +42,7 @@ class Bulk:
               for X.shared.j < 32  bulk
                 X.shared[X.shared.i, X.shared.j] = X[bi*32 + X.shared.i, bj*32 + X.shared.j]  if bi*32 + X.shared.i < M and bj*32 + X.shared.j < N
 
-    The copying loops have to be a box of the tensor whose elements lie one behind another in the buffer, with no swizzle
+    The copying loops have to be a box of the tensor whose elements lie one after another in the buffer, with no swizzle
     or one that the hardware has: 16-byte units, 8 of them in rows of 128 bytes (4 every 2 rows of 64, 2 every 4 of 32).
     Rows of the box are no longer than those; `cache_shared(..., panel=64)` cuts longer ones. What is beyond the tensor
     arrives as zeros. All threads wait for the bytes to arrive, at a barrier in shared memory (mbarrier). The text needs

@@ -51,7 +51,7 @@ class CacheRegister:
     of its own: the fragments of an instruction hold each window by itself.
     With `using`, only the uses whose index depends on one of these loops are meant; with `vector`, the
     innermost of the copying loops moves that many elements at once. The copy is called `<buffer>.reg`, or as the
-    name behind `->` says.
+    name after `->` says.
     """
 
     buffer: BufferName

@@ -49,14 +49,14 @@ class CacheShared:
               for ti < 32
                 Y[bj*32 + tj, bi*32 + ti] = X.shared[ti, tj]  if bi*32 + ti < M and bj*32 + tj < N
 
-    All threads of the block share the copying: before the first use, and behind the last where something is written,
+    All threads of the block share the copying: before the first use, and after the last where something is written,
     so that registers of C leave through shared memory where `cache_shared(C, ...)` follows `cache_register(C, ...)`.
     `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers, or
     only those that take the places of one another; `vector` elements are copied at once, in a row that is longer than
     what is used where that is no multiple, as of a window with a halo.
     With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
-    `<buffer>.shared`, or as the name behind `->` says: two copies of one tensor need two names.
+    `<buffer>.shared`, or as the name after `->` says: two copies of one tensor need two names.
     An intermediate that is used nowhere else moves to shared memory and is not copied at all.
     """  # noqa: E501
 

@@ -47,7 +47,7 @@ class ComputeAt:
     What several iterations read is computed in each of them. The tensor has a dimension more for `at` and for
     each loop around it, and is used in one iteration of these alone: it can live in shared memory or registers
     now, and be tiled and bound like anything else. The nest that it was made in is gone. Where reads outside of the
-    tensor give what stands behind 'else', that is what is computed there.
+    tensor give what stands after 'else', that is what is computed there.
     """
 
     tensor: BufferName

@@ -13,7 +13,7 @@ from tilegen.primitives.rewriting.tree import change_loops, need_loop, need_seri
 
 @primitive("pipelining")
 class Peel:
-    """Write the last iteration of a pipelined loop by itself, behind the loop.
+    """Write the last iteration of a pipelined loop by itself, after the loop.
 
     kernel:
         kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
@@ -31,7 +31,7 @@ class Peel:
         for ko < (K + 7)/8  2 stages  peeled
 
     The meaning of the loop does not change. A pipelined loop needs no test for a next iteration then, and the compiler
-    can leave the loop's results in other registers than those that the stores behind it want.
+    can leave the loop's results in other registers than those that the stores after it want.
     """
 
     loop: LoopName

@@ -34,7 +34,7 @@ class Pipeline:
     sm_80 on), and the waits follow from the distance between a copy and its use; copies to registers come
     early enough to hide their latency.
 
-    Copies of what the loop does not write go to its start, also those that stand behind other statements.
+    Copies of what the loop does not write go to its start, also those that stand after other statements.
 
     `across` is for registers: pipeline(ki, 2, across=ko) does not begin anew in each iteration of ko. The
     last iteration of ki copies for the first one of the next ko.

@@ -14,7 +14,7 @@ from tilegen.primitives.rewriting.tree import need_fresh, need_loop, rescope
 
 @primitive("loops")
 class Rename:
-    """Give loops of the same extent and kind one name: the steps behind it are taken in all of them at once.
+    """Give loops of the same extent and kind one name: the steps after it are taken in all of them at once.
 
     kernel:
         kernel centre(X: f32[M, 64]) -> Y: f32[M, 64]:

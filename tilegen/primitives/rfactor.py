@@ -48,7 +48,7 @@ class Rfactor:
     the loops' names for the number of the part; several loops are given as a list. The terms are combined
     in another order than the kernel's text has: floating-point sums differ in their last bits. Of equal
     values in argmax and argmin the one with the lowest index still wins. With `at`, each iteration of that
-    loop combines its own parts, behind what computes them; what uses the result there follows.
+    loop combines its own parts, after what computes them; what uses the result there follows.
     """
 
     reduction: BufferName

@@ -39,10 +39,10 @@ class Roles:
             d[bd*128 + t - 128] = log(a[bd*128 + t - 128])  if bd*128 + t <= N + 127 and t >= 128
 
     Bound to threads, some threads of a block run one body while others run the next (inner-block fusion); bound to
-    blocks, so do the blocks of one launch (inter-block fusion, also called horizontal fusion). What stands behind
+    blocks, so do the blocks of one launch (inter-block fusion, also called horizontal fusion). What stands after
     the loop has a barrier before it where it needs one; inside a role no thread can wait for another. Extents may
     differ, and `align=32` lets each role of threads begin with a warp of its own. Copies to shared memory of what
-    the roles write come before this step, each as large as its loop needs; registers come behind it.
+    the roles write come before this step, each as large as its loop needs; registers come after it.
     """
 
     loops: tuple[LoopName, ...]

@@ -46,7 +46,7 @@ class Scan:
     comes to its end: scan(count, along=run) reads the hits of a list from what its ranks are made of.
 
     A linear recurrence, y[i] = a[i] * (y[i - 1] else 0) + b[i], runs so, too: a lane has one factor and one term, and
-    lanes combine these in their order. Behind a factor or an element that is not finite a check knows of nothing.
+    lanes combine these in their order. After a factor or an element that is not finite a check knows of nothing.
     """
 
     prefix: BufferName

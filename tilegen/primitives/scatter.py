@@ -38,7 +38,7 @@ class Scatter:
             h[b] += select(x[i] == b, 1, 0)
 
     In the text that is `b = x[i]`, with a test that there is such a `b`, and `h[b] += 1`: data outside of the range are
-    in no element. The condition may have other parts behind `and`, and behind `else` stands what the reduction starts
+    in no element. The condition may have other parts after `and`, and after `else` stands what the reduction starts
     from. Which iterations of `i` meet in an element is known at run time only: to run them at once, `atomic(h)`, and
     `rfactor` for copies of `h` that fewer threads share.
     """

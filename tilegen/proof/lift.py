@@ -182,10 +182,10 @@ class _Lift:
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case Combine():
-                    pass  # it is read back with the update behind it
+                    pass  # it is read back with the update after it
                 case _:
                     if is_wait(node) or self._fills_ring(node):
-                        close()  # who reads behind it needs no barrier, and stands in a nest of its own
+                        close()  # who reads after it needs no barrier, and stands in a nest of its own
                     axes = next(iter(self._axes(node)), frozenset())
                     meeting = self.exchanges.meeting(node)
                     segment += [((axes, meeting), each) for each in self._lift_alone((node,), scope, names)]
@@ -263,9 +263,9 @@ class _Lift:
         return tuple(out)
 
     def _enter_loop(self, loop: For) -> GroupCount:
-        """Counts the groups of asynchronous copies in front of each iteration; returns those behind the loop.
+        """Counts the groups of asynchronous copies in front of each iteration; returns those after the loop.
 
-        Where that is no affine number, the count begins anew in each iteration, and behind the loop.
+        Where that is no affine number, the count begins anew in each iteration, and after the loop.
         """
         inside, before = _groups_made(loop.body), self.made
         if inside is None or (inside and loop.ends):

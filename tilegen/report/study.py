@@ -37,7 +37,7 @@ class TreeStep:
 class BankMap:
     """The banks that the lanes of a request of a shared access want.
 
-    A row has a lane or None for each of 32 banks; the lanes of the rows behind the first wait, for a bank gives one
+    A row has a lane or None for each of 32 banks; the lanes of the rows after the first wait, for a bank gives one
     word at a time.
     """
 

@@ -60,7 +60,7 @@ class Draft:
         return found
 
     def fresh(self, wanted: str, instead_of: Sequence[str] = (), beside: Sequence[str] = ()) -> str:
-        """`wanted` as the name of a loop or a buffer, or with a number behind it where that is taken.
+        """`wanted` as the name of a loop or a buffer, or with a number after it where that is taken.
 
         Args:
             instead_of: names that the next step takes away.

@@ -125,7 +125,7 @@ class Space:
 
 
 def _order(value: Setting) -> tuple[bool, Setting]:
-    return isinstance(value, str), value  # words behind numbers
+    return isinstance(value, str), value  # words after numbers
 
 
 def require_candidates(space: Space) -> None:

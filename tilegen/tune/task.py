@@ -16,7 +16,7 @@ Samples = Mapping[Candidate, tuple[float, ...]]
 """Of candidates: milliseconds of one run each."""
 
 LOST: tuple[State, ...] = ("fault", "time", "memory", "killed")
-"""States behind which a process is not used again: its device may not work any more."""
+"""States after which a process is not used again: its device may not work any more."""
 
 
 @dataclass(frozen=True)

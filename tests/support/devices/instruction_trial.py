@@ -95,7 +95,7 @@ def _shared_rows(rows: SharedRows) -> str:
 
 
 def _shared_pieces(matrix: SharedMatrix) -> str:
-    """The pieces of the rows of a matrix, those at one place of the row one behind the other.
+    """The pieces of the rows of a matrix, those at one place of the row one after the other.
 
     There is room for those of rows that run the other way, too: an instruction declared wrong reads no further.
     """

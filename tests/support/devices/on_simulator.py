@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 class Job:
     """A tree at some sizes. With `edit`, (pattern, replacement, number), one match in its text is replaced.
 
-    What is optimised runs four times as fast. Arrays that are not `aligned` begin four bytes behind a multiple of 16.
+    What is optimised runs four times as fast. Arrays that are not `aligned` begin four bytes after a multiple of 16.
     """
 
     label: str

@@ -3,7 +3,7 @@
 A product runs on while its lanes do. From its issue until a `wait_group` that covers its group nothing but products of
 the same shape uses its accumulators, and nothing writes to the registers of its factor A. Whatever else has used a
 register, a `fence` stands between that and the next product with it (PTX ISA, "wgmma.fence"; the exception are the
-accumulators of products of the same shape, one behind the other).
+accumulators of products of the same shape, one after the other).
 
 SASS has the same: `WARPGROUP.ARRIVE` is the fence, `gsb0` ends a group, `WARPGROUP.DEPBAR.LE gsb0, n` waits.
 """
@@ -77,7 +77,7 @@ def faults(listing: sass.Listing, read: Callable[[sass.SassInstruction], Code]) 
 
 
 def _step(code: Code, state: State, watched: frozenset[str]) -> tuple[str, State]:
-    """(what is wrong with the instruction in this state, the state behind it)."""
+    """(what is wrong with the instruction in this state, the state after it)."""
     if code.shape:
         return _product(code, state)
     running, unfenced, wrong = state.running, state.unfenced, ""

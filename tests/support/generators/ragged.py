@@ -14,7 +14,7 @@ REST = {"sum": 0, "max": -9, "min": 9}
 
 
 def ragged(rng):
-    """The text of a kernel and its schedule, and what makes its result by hand: (reduction, first, behind, term)."""
+    """The text of a kernel and its schedule, and what makes its result by hand: (reduction, first, after, term)."""
     pick = rng.choice
     reduce, dtype = pick(["sum", "sum", "max", "min"]), pick(["i32", "i32", "f32"])
     ends = pick([(0, 1, 0), (0, 1, 0), (0, 1, 1), (1, 1, 2)])  # what is added to i at both ends, and to the last one

@@ -55,7 +55,7 @@ def _ends(pick, word, low, high) -> str:
 
 
 def _window(pick) -> str:
-    """A reduction over a neighbourhood that begins before, at or behind each element."""
+    """A reduction over a neighbourhood that begins before, at or after each element."""
     low, high = pick([("-1", "2"), ("-2", "1"), ("-3", "-1"), ("1", "3"), ("-1", "1"), ("-P", "P + 1"), ("0 - P", "2")])
     span = _ends(pick, "r", low, high)
     word = pick(["sum", "sum", "sum", "max", "min", "argmax", "argmin"])

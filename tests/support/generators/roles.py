@@ -7,7 +7,7 @@ from tilegen.ir.walk import find_loop, loop_names
 
 
 def roles_recipe(pick, tree, tiles):
-    """Some of the statements as roles, what is left behind them, and now and then copies before or after."""
+    """Some of the statements as roles, what is left after them, and now and then copies before or after."""
     equations = tree.kernel.equations
     if len(equations) < 2:
         tree = yield from gpu_recipe(pick, tree, tiles)

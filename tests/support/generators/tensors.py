@@ -78,7 +78,7 @@ class Product:
 
 
 def random_product(pick) -> Product:
-    """A product in any storage order, with something behind it or not."""
+    """A product in any storage order, with something after it or not."""
     unit = pick(
         [UNITS[0]] * 3 + [UNITS[1]] + [UNITS[2]] * 2 + [UNITS[3]] * 2 + [UNITS[4]] * 2 + [UNITS[5]] * 2 + [UNITS[6]]
     )

@@ -358,7 +358,7 @@ class Run:
             self.unwanted = before
 
     def _join(self, decides, values, env):
-        """The values joined by `or`, whose True decides, or by `and`: what stands behind that guards nothing."""
+        """The values joined by `or`, whose True decides, or by `and`: what stands after that guards nothing."""
         found, decided = [], False
         for value in values:
             with self._mark_unwanted(decided):

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def kept(hits: list[Any], empty: Any) -> Any:
-    """The hits that there is room for, and nan behind them."""
+    """The hits that there is room for, and nan after them."""
     for place, hit in enumerate(hits[: len(empty)]):
         empty[place] = hit
     return empty

@@ -60,13 +60,13 @@ def syrk(i: Inputs) -> dict[str, Any]:
 
 
 def to_tf32(values):
-    """f32 with ten bits behind the leading one: half of the last kept bit is added, and what is below it cut off."""
+    """f32 with ten bits after the leading one: half of the last kept bit is added, and what is below it cut off."""
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def cut_to_tf32(values):
-    """f32 with ten bits behind the leading one, those below cut off."""
+    """f32 with ten bits after the leading one, those below cut off."""
     bits = values.astype(np.float32).view(np.uint32)
     return (bits & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
 

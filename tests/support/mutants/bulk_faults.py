@@ -36,7 +36,7 @@ def _without_fences(body):
 
 
 def wait_phase(launch):
-    """Of the phase before or behind; the parity is the same wrong one."""
+    """Of the phase before or after; the parity is the same wrong one."""
     return each(launch, is_wait, lambda n: [(replace(n, number=n.number + by),) for by in (1, -1)])
 
 

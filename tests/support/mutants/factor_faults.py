@@ -27,7 +27,7 @@ def _loads_of_a(launch, node):
 
 
 def written_in_flight(launch):
-    """A is loaded once more, behind the begin or before the wait."""
+    """A is loaded once more, after the begin or before the wait."""
 
     def change(node):
         body = node.body if isinstance(node, For) else ()
@@ -43,7 +43,7 @@ def written_in_flight(launch):
 
 
 def begin_ahead_of_loads(launch):
-    """The registers of A are written behind the begin alone."""
+    """The registers of A are written after the begin alone."""
 
     def change(node):
         body = node.body if isinstance(node, For) else ()

@@ -31,7 +31,7 @@ def barrier_dropped(launch):
 
 
 def barrier_moved(launch):
-    """Past the node before it, past the one behind it, into the loop before it, out of the loop around it."""
+    """Past the node before it, past the one after it, into the loop before it, out of the loop around it."""
     for path, node in nodes(launch.body):
         if not isinstance(node, Barrier):
             continue

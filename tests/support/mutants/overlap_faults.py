@@ -15,7 +15,7 @@ from tilegen.lowering.launch.program import For, If, Perform, names_in
 
 
 def complete_dropped(launch):
-    """In the loop, or behind it."""
+    """In the loop, or after it."""
     return each(launch, is_wait_for_products, lambda n: [()])
 
 
@@ -24,7 +24,7 @@ def complete_of_nothing(launch):
 
 
 def complete_the_earlier_alone(launch):
-    """Behind the loop, too."""
+    """After the loop, too."""
     return each(launch, is_wait_for_products, lambda n: [(replace(n, left=1),)] if not n.left else [])
 
 
@@ -41,7 +41,7 @@ def release_dropped(launch):
 
 
 def release_untested(launch):
-    """In the loop; behind it there has been an iteration, at every size."""
+    """In the loop; after it there has been an iteration, at every size."""
 
     def change(node):
         for place, inner in enumerate(node.body):
@@ -80,7 +80,7 @@ def release_of_what_is_read(launch):
 
 
 def release_ahead_of_the_wait(launch):
-    """In the loop, or behind it."""
+    """In the loop, or after it."""
     yield from loops_changed(launch, lambda n: _exchanged(n, is_wait_for_products, 1))
     yield from edited(launch, _last_release_first)
 
@@ -124,7 +124,7 @@ def _is_last_release(node):
 
 
 def _exchanged(loop, kind, by):
-    """A node of a kind in the loop, and the one behind it, the other way round."""
+    """A node of a kind in the loop, and the one after it, the other way round."""
     for place, node in enumerate(loop.body[:-by]):
         if kind(node) and isinstance(loop, For):
             body = list(loop.body)

@@ -39,7 +39,7 @@ def wait_behind_an_access(launch):
 
 
 def access_ahead(launch):
-    """Each node behind the wait, before it."""
+    """Each node after the wait, before it."""
     at = launch.body.index(Await(LAUNCHES))
     for n in range(at + 1, len(launch.body)):
         moved = launch.body[n]

@@ -136,7 +136,7 @@ def release_behind_the_loop(node, launch):
 
 @of_loops
 def wait_late(node, launch):
-    """Behind what it stands before."""
+    """After what it stands before."""
     if is_wait(node.body[0]):
         first, second, *rest = node.body
         yield (replace(node, body=(second, first, *rest)),)
@@ -230,7 +230,7 @@ def _in_slot(access, by, launch):
 
 @of_loops
 def slot_used_outside(node, launch):
-    """What is done in the loop is done behind it, too."""
+    """What is done in the loop is done after it, too."""
     inner = tuple(each for each in node.body if not (is_wait(each) or is_release(each) or is_next(each)))
     if any(is_release(each) for each in node.body):
         yield (node, For(node.name, const(1), inner))

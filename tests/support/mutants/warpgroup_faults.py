@@ -99,7 +99,7 @@ def hold_dropped(node, launch):
 
 @of(For)
 def begin_moved(node, launch):
-    """Behind the products, or to the head of a loop around them."""
+    """After the products, or to the head of a loop around them."""
     if any(is_begin_of_products(each) for each in node.body):
         (begin,) = (each for each in node.body if is_begin_of_products(each))
         others = [each for each in node.body if each is not begin]

@@ -143,7 +143,7 @@ class BulkTexts(Values, DealtTiles):
         same([self.term(self._whole(text)) for text in texts], wanted, "the coordinates of a box")
 
     def bulk_body(self, body, texts):
-        """The copies behind an arrival stand in its list."""
+        """The copies after an arrival stand in its list."""
         for node in body:
             self._node(node, texts, alone=False)
 

@@ -338,7 +338,7 @@ class _Reader:
         return self.next(ahead) in _TYPE_WORDS or VECTOR_TYPE.match(self.next(ahead)) is not None
 
     def type_until(self, end):
-        """The words of a type, `end` behind it taken; parentheses in it are kept."""
+        """The words of a type, `end` after it taken; parentheses in it are kept."""
         words, depth = [], 0
         while depth or self.next() != end:
             words += [self.take()]
@@ -399,7 +399,7 @@ class _Reader:
                 return value
 
     def end_of_template(self):
-        """Where > and ( stand behind a number or two, or the one or two words of a type; None if nowhere."""
+        """Where > and ( stand after a number or two, or the one or two words of a type; None if nowhere."""
         places = (2, 3, 4) if self.next(2) == "," else (2, 3)
         return next((n for n in places if self.next(n) == ">" and self.next(n + 1) == "("), None)
 

@@ -58,7 +58,7 @@ class Lists:
                 raise Mismatch(f"{what}: {text}")
 
     def list(self, node, texts):
-        """The statement of a list, which may stand in a block behind names for parts of it."""
+        """The statement of a list, which may stand in a block after names for parts of it."""
         outer, what, text = dict(self.scope), f"list {node.name}", texts.pop(0)
         while isinstance(text, c_text.Block):
             *named, text = text.body

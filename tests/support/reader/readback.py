@@ -89,7 +89,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
     def _rest(self, body):
         places = {kind: self.rng.randrange(1, 10**4) for _, kind, _ in self.launch.coordinates}
         along = dict(places)
-        if self.launch.left_out:  # all threads are launched along x, those along y and z behind one another
+        if self.launch.left_out:  # all threads are launched along x, those along y and z one after another
             x, y, _ = self.launch.block
             number = places["thread.x"] = self.rng.randrange(1, 10**4)
             along |= {"thread.x": number % x, "thread.y": number // x % y, "thread.z": number // (x * y)}

@@ -272,7 +272,7 @@ class Values:
         return found
 
     def place(self, text):
-        """((buffer, place),), with the number of bytes behind it if a vector stands there."""
+        """((buffer, place),), with the number of bytes after it if a vector stands there."""
         match text:
             case ("*", ("cast", words, ("&", inner))):
                 return (*self.place(inner), vector_bytes(words))

@@ -92,7 +92,7 @@ class MoveMatrices:
     transposed: bool
 
     def source(self, lane: int, byte: int) -> tuple[int, int]:
-        """(the lane that gives the address, the byte behind that) of a byte of a lane's registers.
+        """(the lane that gives the address, the byte after that) of a byte of a lane's registers.
 
         Lanes 8 m to 8 m + 7 give the rows of matrix m, which register m is for. A lane has two neighbours of 16 bits of
         row lane / 4; or, transposed, of column lane / 4.

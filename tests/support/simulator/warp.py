@@ -52,7 +52,7 @@ class Lane:
             self.registers[node.name, ()] = self._running(node, [t for t in lanes[:own] if t is not None])
 
     def _running(self, node, terms):
-        """What the target comes to behind these terms."""
+        """What the target comes to after these terms."""
         together = self._value(node.start)
         free = node.start.buffer.removesuffix("_").removesuffix(".reg") in self.home.reordered
         for value, factor in terms:
@@ -173,7 +173,7 @@ class Lane:
         return flat
 
     def _behind(self, first, element):
-        """The place of a register so many behind the first one, where an array has it in memory."""
+        """The place of a register so many after the first one, where an array has it in memory."""
         flat, place = self._flat(first) + element, ()
         for extent in reversed(self.home.shapes[first.buffer]):
             flat, at = divmod(flat, extent)

@@ -40,7 +40,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call does with its arrays, which are `names`; what it makes itself stands behind those that are given.
+    """What a call does with its arrays, which are `names`; what it makes itself stands after those that are given.
 
     Attributes:
         engine: the device that it is for.

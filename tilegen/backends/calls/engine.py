@@ -129,4 +129,4 @@ class Engine(Protocol):
         """
 
     def time(self, calls: Sequence[Callable[[], None]], behind: Sequence[Callable[[], None]] = ()) -> float:
-        """Milliseconds that the calls take one after the other, directly behind others that are not timed."""
+        """Milliseconds that the calls take one after the other, directly after others that are not timed."""

@@ -25,7 +25,7 @@ _CODES = {"f64": "d", "f32": "f", "i64": "q", "i32": "i", "i8": "b", "u8": "B", 
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute of cuda.h, for values that are one integer: a union of 64 bytes behind 8."""
+    """CUlaunchAttribute of cuda.h, for values that are one integer: a union of 64 bytes after 8."""
 
     _fields_ = (
         ("id", ctypes.c_int),

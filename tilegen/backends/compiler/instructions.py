@@ -64,7 +64,7 @@ def _packed_registers(instruction: Instruction, names: Mapping[str, str]) -> Ite
 
 
 def _mark_of_output(instruction: Instruction) -> str:
-    """The mark of what is written: it has registers of its own where an input is read behind the first write."""
+    """The mark of what is written: it has registers of its own where an input is read after the first write."""
     *inputs, output = (layout.operand.name for layout in instruction.operands)
     steps = instruction.ptx.split(";")
     writes = [at for at, step in enumerate(steps) if f"{{{output}}}" in step]

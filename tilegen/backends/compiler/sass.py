@@ -175,7 +175,7 @@ def _parse_listing(
             lines_of_text = tuple(number for file, number in places if file.endswith(".cu"))
             instructions.append(replace(_instruction(match.group(1), kinds), lines=lines_of_text))
         ahead = bool(re.match(r"\s*//## File", line))
-    # The assembler fills up the last line with NOPs behind a jump to itself.
+    # The assembler fills up the last line with NOPs after a jump to itself.
     while instructions and instructions[-1].opcode == "NOP":
         instructions.pop()
     if instructions and labels.get(instructions[-1].target or "") == len(instructions) - 1:
@@ -245,7 +245,7 @@ def _is_within(part: tuple[int, int], whole: tuple[int, int]) -> bool:
 
 
 def _loops(listing: Listing) -> list[tuple[int, int]]:
-    """(first, end) of every stretch that a jump backwards closes; a jump to itself, behind the end, is none."""
+    """(first, end) of every stretch that a jump backwards closes; a jump to itself, after the end, is none."""
     found = []
     for place, instruction in enumerate(listing.instructions):
         start = listing.labels.get(instruction.target or "")

@@ -14,7 +14,7 @@ BYTES = 128
 _ALIGNMENT = 64  # of the memory that the driver writes a map to
 _REMEMBERED = 1024
 
-# The enumerations of cuda.h: what a data type is called there, behind CU_TENSOR_MAP_DATA_TYPE_, and its number.
+# The enumerations of cuda.h: what a data type is called there, after CU_TENSOR_MAP_DATA_TYPE_, and its number.
 DATA_TYPES = {
     "f64": ("FLOAT64", 8),
     "f32": ("FLOAT32", 7),

@@ -134,7 +134,7 @@ inline long floor_mod_or_0(long value, long by)
     return floor_mod(value, by);
 }
 
-// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one behind the last among them.
+// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one after the last among them.
 inline long iteration_at(long value, long more, long by, long count)
 {
     const long far = 1L << 60;
@@ -176,7 +176,7 @@ inline float ffloor_div(float value, float by) { return floor(value / by); }
 
 inline float ffloor_mod(float value, float by) { return value - by * floor(value / by); }
 
-// PoCL 3 miscompiles loops behind a test that it sees to be the same for all threads.
+// PoCL 3 miscompiles loops after a test that it sees to be the same for all threads.
 inline bool hidden(bool test)
 {
     volatile bool value = test;

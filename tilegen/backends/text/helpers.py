@@ -148,7 +148,7 @@ def paragraphs(dialect: str) -> tuple[Paragraph, ...]:
 
 
 def _read(name: str, like: Mapping[str, Sequence[Words]]) -> Iterator[Paragraph]:
-    """The paragraphs of a file behind the first, which says what it is."""
+    """The paragraphs of a file after the first, which says what it is."""
     for text in files(__package__).joinpath(name).read_text(encoding="utf-8").strip().split("\n\n")[1:]:
         if text in _ASKED_FOR:
             yield Paragraph(text, _ASKED_FOR[text])

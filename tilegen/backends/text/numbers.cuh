@@ -29,7 +29,7 @@ template <typename T, typename D> __device__ __forceinline__ auto floor_mod_or_0
     return floor_mod(value, by);
 }
 
-// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one behind the last among them.
+// Of the iterations of a loop the one at (value + more) / by, or the nearest, the one after the last among them.
 template <typename T> __device__ __forceinline__ T iteration_at(long long value, long long more, int by, T count)
 {
     const long long far = 1ll << 60;

@@ -1,4 +1,4 @@
-"""Long lines are broken where a reader would: behind an assignment, after the outermost commas, or before the operators
+"""Long lines are broken where a reader would: after an assignment, after the outermost commas, or before the operators
 that bind least.
 
 store(&C[(row + vi) * N + bj * TN + wj * 128],            const bool full_tile =
@@ -21,7 +21,7 @@ def wrap_line(line: str) -> list[str]:
         lead = line[: line.index("//")] + "// "
         return textwrap.wrap(line, LONGEST, subsequent_indent=f"{lead}    ", break_long_words=False)
     if len(line) <= LONGEST or line.lstrip().startswith("#") or "//" in line:
-        return [line]  # what stands behind // ends with its line
+        return [line]  # what stands after // ends with its line
     if line.lstrip().startswith("for "):  # its three parts are no longer than lines
         lead = " " * (line.index("(") + 1)
         return [f"{lead * bool(n)}{part}" for n, part in enumerate(re.split("(?<=;) ", line))]
@@ -37,7 +37,7 @@ def wrap_line(line: str) -> list[str]:
 
 
 def _pieces(text: str, lead: str, margin: str = "") -> list[str]:
-    """`text` behind `lead`, in as few lines as it takes; later ones of a sum behind `margin`."""
+    """`text` after `lead`, in as few lines as it takes; later ones of a sum after `margin`."""
     if len(lead) + len(text) <= LONGEST or not (places := _places(text)):
         return [lead + text]
     least = min(place.depth for place in places)
@@ -73,7 +73,7 @@ def _packed(parts: list[str], lead: str, under: str) -> list[str]:
 
 
 def _rows(parts: list[str], lead: str, under: str) -> list[str]:
-    """As many of the parts in a row as go into a line: the first row behind `lead`, the others behind `under`."""
+    """As many of the parts in a row as go into a line: the first row after `lead`, the others after `under`."""
     rows = [lead + parts[0]]
     for part in parts[1:]:
         if len(rows[-1]) + 1 + len(part) <= LONGEST and not part.startswith(("? ", ": ")):
@@ -84,12 +84,12 @@ def _rows(parts: list[str], lead: str, under: str) -> list[str]:
 
 
 class _Place(NamedTuple):
-    """Where a line may be broken: behind a comma, or before a binary operator between spaces."""
+    """Where a line may be broken: after a comma, or before a binary operator between spaces."""
 
     at: int
     depth: int  # of parentheses
     rank: int
-    first: int  # what is behind the parenthesis that it is in
+    first: int  # what is after the parenthesis that it is in
 
 
 def _places(text: str) -> list[_Place]:

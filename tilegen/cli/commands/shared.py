@@ -141,7 +141,7 @@ def tilegen() -> None:
     """Tensor programs and schedules of a few lines become readable, proven, fast CUDA kernels.
 
     FILE is a path, - for standard input, or the name of a stock file: gemm, conv2d, transpose, ... (tilegen list).
-    Behind a colon it has the names of schedules: gemm:naive,tiled.
+    After a colon it has the names of schedules: gemm:naive,tiled.
 
     To begin: tilegen new mine.tg --from vector_add:plain writes a file of your own, tilegen check mine.tg tries it out,
     and tilegen suggest FILE writes a first schedule for a kernel. tilegen help lists the steps, tilegen help language

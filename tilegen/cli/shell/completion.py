@@ -28,7 +28,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[Item]]
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Item]:
-    """Stock files, files of the language and folders; behind a colon the schedules of the file."""
+    """Stock files, files of the language and folders; after a colon the schedules of the file."""
     name, colon, begun = incomplete.partition(":")
     if colon and (file := _load(name)):
         return _in_list((s.name for s in file.schedules), begun, f"{name}:")
@@ -36,7 +36,7 @@ def files(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def schedules(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Item]:
-    """Schedules of the files that are given, behind a comma too."""
+    """Schedules of the files that are given, after a comma too."""
     kernel = _parameters(context).get("kernel")
     found = (s.name for file in _given(context) for s in file.schedules if kernel in (None, s.kernel))
     return _in_list(found, incomplete)
@@ -97,7 +97,7 @@ def _parameters(context: click.Context) -> dict[str, Any]:
 
 
 def _targets(context: click.Context) -> list[tuple[str, list[str]]]:
-    """The files on the command line, with the schedules behind their colons."""
+    """The files on the command line, with the schedules after their colons."""
     given = _parameters(context).get("file") or ()
     return [split_target(word) for word in ((given,) if isinstance(given, str) else given)]
 
@@ -154,7 +154,7 @@ def _in_list(words: Iterable[str], begun: str, lead: str = "") -> list[Item]:
 
 
 class _Options(ShellComplete):
-    """Knows that several pairs may stand behind one option: `--size M=1 N=2`."""
+    """Knows that several pairs may stand after one option: `--size M=1 N=2`."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[Item]:
         open_option = next((w for w in reversed(args) if not is_pair(w)), "")

@@ -88,7 +88,7 @@ def _expectation(accepted: set[str]) -> str:
 
 
 def _end_of(place: Place, found: Token) -> Span:
-    """Just behind the last thing before a line end or the end of the text."""
+    """Just after the last thing before a line end or the end of the text."""
     lines = place.text.split("\n")
     number = min(found.line or len(lines), len(lines))
     if found.type != "_NL":

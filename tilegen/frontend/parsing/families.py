@@ -80,7 +80,7 @@ def _choices(place: Place, tree: Branch) -> Iterator[dict[str, str]]:
 
 
 def _between(place: Place, row: Branch, before: list[list[str]], behind: list[list[str]]) -> range:
-    """The numbers that '...' leaves out: the last two before it tell the step, the next one behind it the end."""
+    """The numbers that '...' leaves out: the last two before it tell the step, the next one after it the end."""
     around = [words[0] for words in (*before[-2:], *behind[:1]) if len(words) == 1 and words[0].isdecimal()]
     if len(around) == 3:
         one, two, end = map(int, around)

@@ -1,4 +1,4 @@
-"""The facts behind the `where` of a schedule's head, of which each compares integers made of its parameters."""
+"""The facts after the `where` of a schedule's head, of which each compares integers made of its parameters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How far off the elements of a linear recurrence may be whose steps are taken together in groups.
 
 A group makes one factor and one term of those of its steps, by any tree of them: an element is a sum of terms, each
-times the factors behind it. Such a product has a rounding for each factor, and one for each sum that it goes into, of
+times the factors after it. Such a product has a rounding for each factor, and one for each sum that it goes into, of
 which there are as many at most. So all is within gamma of what the recurrence of the magnitudes comes to; what factors
 and terms are off by themselves makes these larger.
 

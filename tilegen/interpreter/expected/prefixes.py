@@ -30,7 +30,7 @@ def _prefixes(
     depths, along, count = extents_of(inner, sizes), *extents_of((found.i, found.k), sizes).values()
     reduced = {r.name for r in equation.reduced}
     tests = tuple(c for c in equation.conditions if c != found.condition and c.value.names() & reduced)
-    # One place more: that of no terms, before the first or behind the last.
+    # One place more: that of no terms, before the first or after the last.
     pad, axis = ((1, 0) if found.forward else (0, 1)), len(outer)
     places = np.minimum(np.arange(along) + (found.forward == found.inclusive), count)
     for part in parts(extents_of(outer, sizes), sizes, max(1, POINTS // (count + 1))):

@@ -153,7 +153,7 @@ def _compute_along(
     memory: Mapping[str, Memory],
     tolerance: Tolerance,
 ) -> None:
-    """Equations one behind another, in each iteration of the loops that a recurrence goes along."""
+    """Equations one after another, in each iteration of the loops that a recurrence goes along."""
     if equations[0].target in tolerance.regrouped and (whole := regrouped(equations[0], sizes, memory)):
         try:
             for part, value, error in whole:

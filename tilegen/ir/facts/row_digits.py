@@ -16,7 +16,7 @@ def count_rows(buffer: Buffer) -> int:
 
 
 def row_number(buffer: Buffer, index: Sequence[Affine]) -> Affine:
-    """Which of the rows, one behind another, of a buffer on the chip has the element; as `Swizzle` counts them."""
+    """Which of the rows, one after another, of a buffer on the chip has the element; as `Swizzle` counts them."""
     number = const(0)
     for dim in buffer.order[:-1]:
         number = number * buffer.shape[dim].const + index[dim]

@@ -1,13 +1,13 @@
 """Operands that a descriptor describes: where the hardware finds element [row, column] of a matrix in shared memory.
 
-The matrix lies in pieces of P bytes (128, 64, 32 or 16) of a row, eight rows one behind the other:
+The matrix lies in pieces of P bytes (128, 64, 32 or 16) of a row, eight rows one after the other:
 
     byte(row, column) = row%8 * P  +  row/8 * stride  +  column%P  +  column/P * leading      (column in bytes)
 
 and the units of 16 bytes change places by bits 7 and up of that address, as `hardware_swizzle` says. So the first
 eight rows begin at a multiple of 8*P bytes, but for a start within the piece, and both distances are multiples of it.
 Pieces of 16 bytes, of buffers without a swizzle, change no places: they begin anywhere, any distance apart, and rows
-may overlap, as windows do that begin 16 bytes one behind the other: stride 128 and leading 16.
+may overlap, as windows do that begin 16 bytes one after the other: stride 128 and leading 16.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer
 from tilegen.ir.parts.swizzle import hardware_swizzle
 
 ROWS = 8
-"""That lie one behind the other."""
+"""That lie one after the other."""
 
 MOST_BYTES = (2**14 - 1) * ROW_BYTES
 """Of a distance; the descriptor has 14 bits for its units of 16 bytes."""

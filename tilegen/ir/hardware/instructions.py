@@ -169,7 +169,7 @@ class SharedRows(_Layout):
 class SharedMatrix(_Layout):
     """An operand in shared memory that one descriptor describes, for all lanes: a matrix in rows `along` an index.
 
-    The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one behind the other, and their
+    The rows are cut in pieces of 128 bytes, or of 64 or 32. Eight neighbouring rows lie one after the other, and their
     units of 16 bytes change places as `hardware_swizzle` says. The descriptor has the address of the first element,
     the distance of eight rows from the next eight, and that of a piece from the next one along the row. Only the start
     of the matrix along its rows may lie inside of a piece. Without a swizzle a piece is one unit of 16 bytes, and rows
@@ -188,7 +188,7 @@ Layout = Fragment | SharedRows | SharedMatrix
 class Summation:
     """How an instruction adds up floating-point numbers on `arch` and later ones, `terms` of its terms at a time.
 
-    The terms and the accumulator are cut off, towards 0, `bits` binary places behind the largest exponent among them,
+    The terms and the accumulator are cut off, towards 0, `bits` binary places after the largest exponent among them,
     and added exactly; with `bits` None they are added as they are. What an element's exponent is, its type says, and
     the exponent of a product is the sum of its factors'. The sum is then brought into the type of the accumulator, or
     to as many fraction bits as are `kept` of it, towards 0 if it is `truncated`, else rounded to nearest. Terms go in

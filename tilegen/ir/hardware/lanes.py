@@ -62,7 +62,7 @@ def combining_loop(tree: Tree, path: tuple[Loop, ...], stmt: Stmt) -> Loop | Non
 
 
 def running_reads(body: Sequence[object], at: int, target: str) -> tuple[range, range]:
-    """The places of statements in `body` that read `target` right before its update at `at`, and right behind it."""
+    """The places of statements in `body` that read `target` right before its update at `at`, and right after it."""
 
     def reads(place: int) -> bool:
         node = body[place] if 0 <= place < len(body) else None

@@ -10,7 +10,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Buffer
 
 
 def allocated(buffer: Buffer) -> tuple[Affine, ...]:
-    """The extents of the memory that a buffer lies in, dimension by dimension: what is behind a row is part of it."""
+    """The extents of the memory that a buffer lies in, dimension by dimension: what is after a row is part of it."""
     if not buffer.order:
         return buffer.shape
     fastest = buffer.order[-1]

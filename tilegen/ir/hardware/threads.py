@@ -1,4 +1,4 @@
-"""The threads of a block: those of the longest loop along each axis, and those of a producer behind the consumers."""
+"""The threads of a block: those of the longest loop along each axis, and those of a producer after the consumers."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ _FUNCTIONS_PATTERN = re.compile(
 )
 _KNOWN = frozenset(_EVERYWHERE.split())
 _CALLED = frozenset(_FUNCTIONS.split())
-# Names with two underscores, or one and a capital behind it, belong to the compilers.
+# Names with two underscores, or one and a capital after it, belong to the compilers.
 _THEIRS = re.compile(r"_[A-Z]|.*__")
 
 

@@ -88,7 +88,7 @@ def _node(node: Node, depth: int) -> list[str]:
 
 
 def show_stmt(stmt: Stmt) -> str:
-    """The statement on one line, its guard behind it."""
+    """The statement on one line, its guard after it."""
     value = show_expr(stmt.value)
     if stmt.arg is not None and stmt.best is not None:
         value = f"({value} at {show_expr(stmt.arg)}, best in {_access(stmt.best.buffer, stmt.best.index)})"

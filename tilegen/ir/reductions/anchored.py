@@ -17,7 +17,7 @@ from tilegen.ir.written import derive
 
 
 def start_of(equation: Equation, kernel: Kernel) -> Side | None:
-    """What says that terms stand at or behind an element of a row that rises; None if nothing does."""
+    """What says that terms stand at or after an element of a row that rises; None if nothing does."""
     match equation.value:
         case Op("select", (test, _, Const())):
             for side in sides_of(equation.value):

@@ -1,6 +1,6 @@
 """Linear recurrences, y[i] = a[i] * y[i - 1] + b[i], as running reductions.
 
-Each element is what steps up to it make of 0. A step is a pair of a factor and a term, and two of them, one behind
+Each element is what steps up to it make of 0. A step is a pair of a factor and a term, and two of them, one after
 another, are one: (a2, b2) after (a1, b1) is (a2*a1, a2*b1 + b2). That is associative, so that steps may be taken
 together in groups, and not commutative, so that they keep their order.
 

@@ -27,7 +27,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 class Bound:
     """The iteration floor((value + more) / by) of a loop, or the nearest that it has. The value is data.
 
-    With `sure`, a promise says that it has that iteration, or one behind the last.
+    With `sure`, a promise says that it has that iteration, or one after the last.
     """
 
     value: Expr
@@ -36,7 +36,7 @@ class Bound:
     sure: bool = False
 
     def has_iteration(self, upper: bool, extent: Affine, rising: Collection[tuple[str, Affine]]) -> Condition | None:
-        """What makes it an iteration of a loop, the one behind the last, or less than that where it is the upper end.
+        """What makes it an iteration of a loop, the one after the last, or less than that where it is the upper end.
 
         None where no promise says how large the value is: one that rises from 0 has no other values than up to its
         last one.
@@ -62,7 +62,7 @@ End = Bound | Found
 
 @dataclass(frozen=True)
 class Bounds:
-    """The first iteration of a loop that runs, and the one behind the last; None where data do not tell.
+    """The first iteration of a loop that runs, and the one after the last; None where data do not tell.
 
     Where two neighbouring elements are found, it `skips` iterations in which they are equal.
     """

@@ -1,6 +1,6 @@
 """The k best of a row, found in tiles of `by` elements: only the k tiles whose own best ones come first hold any.
 
-    at[i, r] = argmax[j](behind(X[i, j], j, last[i, r], place[i, r]))     the r-th of row i: behind the one before
+    at[i, r] = argmax[j](behind(X[i, j], j, last[i, r], place[i, r]))     the r-th of row i: after the one before
 
     lead[i, t] = max[e](X[i, t * by + e])                                 the best of each tile
     top[i, r] = max[t](behind(lead[i, t], t, (top[i, r - 1] else inf), (tile[i, r - 1] else -1)))
@@ -27,7 +27,7 @@ _LEAST, _MOST = float("-inf"), float("inf")
 
 @dataclass(frozen=True)
 class Ranking:
-    """`whole` finds in each iteration of its outermost loop the best element of `source` behind `last` and `place`."""
+    """`whole` finds in each iteration of its outermost loop the best element of `source` after `last` and `place`."""
 
     whole: Equation
     source: Load
@@ -70,7 +70,7 @@ def ranking_of(whole: Equation) -> Ranking | None:
 
 
 def behind(x: Expr, j: Expr, last: Expr, place: Expr) -> Op:
-    """`x`, which is at `j`, if it comes behind the element that is `last` and at `place`; else -inf."""
+    """`x`, which is at `j`, if it comes after the element that is `last` and at `place`; else -inf."""
     later = Op("and", (Op("==", (x, last), "bool"), Op(">", (j, place), "bool")), "bool")
     test = Op("or", (Op("<", (x, last), "bool"), later), "bool")
     return Op("select", (test, x, Const(_LEAST, x.dtype)), x.dtype)
@@ -84,7 +84,7 @@ def element(ranking: Ranking, index: tuple[Affine, ...], j: Expr) -> Gather:
 
 
 def _where(x: Expr, j: Expr, value: Expr, last: Expr, place: Expr, none: int) -> Op:
-    """`j` if `x` there is `value`, and behind the last one; else `none`."""
+    """`j` if `x` there is `value`, and after the last one; else `none`."""
     later = Op("or", (Op("<", (value, last), "bool"), Op(">", (j, place), "bool")), "bool")
     return Op("select", (Op("and", (Op("==", (x, value), "bool"), later), "bool"), j, Const(none, "i32")), "i32")
 

@@ -252,7 +252,7 @@ def _can_outdate(storage: Storage, change: Touch, reader: Touch) -> bool:
 
 @dataclass(frozen=True)
 class _Spoiler:
-    """An access that may come behind a right write and before the read; its loops are renamed by `names`."""
+    """An access that may come after a right write and before the read; its loops are renamed by `names`."""
 
     touch: Touch
     names: Mapping[str, str]
@@ -306,7 +306,7 @@ def _outdated_error(storage: Storage, question: Rows, reader: Touch, change: Tou
 def _between(
     storage: Storage, reader: Touch, right: _Write, touch: Touch, *, by_element: bool
 ) -> Iterator[tuple[Rows, _Spoiler]]:
-    """Where the touch has the place of the read, or its element, behind the right write and before the read."""
+    """Where the touch has the place of the read, or its element, after the right write and before the read."""
     if touch.placed.common_depth(reader.placed) < len(right.shared):
         return  # it is not in the iteration that both of them are in
     uses = [t.element if by_element else t.use for t in (right.writer, touch, reader)]

@@ -53,7 +53,7 @@ class Storage:
     """A tensor, and all accesses to what stands for its elements; equal ones of a leaf once.
 
     Attributes:
-        beside: writes of copies where they hand over no element, and leave behind what is none.
+        beside: writes of copies where they hand over no element, and leave after what is none.
     """
 
     tensor: str

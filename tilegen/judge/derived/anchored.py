@@ -1,7 +1,7 @@
 """A reduction of terms from a row's start on has the same terms where a loop runs over all places of that start.
 
 Theorem: an element of a row that rises from 0 to L is one of 0 to L. So of the iterations of a loop over these, one is
-the element, and there a term is at or behind the element where it is at or behind the loop. In all others the terms
+the element, and there a term is at or after the element where it is at or after the loop. In all others the terms
 are neutral. So each term is there once, in the order in which they were.
 """
 

@@ -1,7 +1,7 @@
 """The k best elements of a row are in the k tiles whose own best elements come first.
 
 Elements are ordered by their values, from the largest down, those of one value by their places; NaN is none of them.
-Each iteration of a ranking finds the first element behind the one that the iteration before has found, so the r-th one
+Each iteration of a ranking finds the first element after the one that the iteration before has found, so the r-th one
 finds the r-th of the order, or nothing. Theorem: if each element is in a tile, and tiles are ordered by the first
 element of each, then an element that is among the k first is in one of the k first tiles: otherwise the first elements
 of these would all come before it. So a ranking of the tiles, and one of the elements in the best of them, of the same

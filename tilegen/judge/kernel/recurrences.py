@@ -34,7 +34,7 @@ class _Read:
     rows: tuple[Row, ...]
 
     def apart(self, reader: str, writer: str, distance: int | None) -> _Read:
-        """Where the writer is so far behind in a loop of both, or farther; in the same iteration if that is None."""
+        """Where the writer is so far after in a loop of both, or farther; in the same iteration if that is None."""
         one, other = (1, -1) if distance is None or distance > 0 else (-1, 1)
         row: Row = (distance is None, ((f"{writer}'", one), (reader, other)), -abs(distance or 0))
         return replace(self, rows=(*self.rows, row))
@@ -131,7 +131,7 @@ def _order(kernel: Kernel, group: tuple[Equation, ...]) -> list[tuple[str, bool]
 
 
 def _search(kernel: Kernel, group: tuple[Equation, ...]) -> tuple[list[tuple[str, bool]], list[_Read]]:
-    """As much of such an order as there is, and the reads that it does not put behind what they read."""
+    """As much of such an order as there is, and the reads that it does not put after what they read."""
     left = [read for read in _reads(kernel, group) if read.exists]
     words = [(r.index, up) for r in group[-1].loops for up in (True, False) if _is_shared(r, group)]
     found: list[tuple[str, bool]] = []

@@ -98,7 +98,7 @@ def dependences(tree: Tree, launch: int, more: Sequence[Placed] = ()) -> tuple[D
     outside the loop of some thread dimension that the launch has runs on thread 0 of it, or on all of them
     if it writes a register that each of them has; lanes that combine leave the target to the first of them.
     Every dependence that exists at some admitted size is listed, and some that do not exist. `more` are statements of
-    the launch that stand in no tree, numbered behind its own.
+    the launch that stand in no tree, numbered after its own.
     """
     program = project(tree)
     leaves = [*(p for p in program.leaves if p.places[0] == launch), *more]

@@ -7,7 +7,7 @@ each block passes the same waits in every tile:
 - a loop whose copies a producer starts runs equally often in all tiles, so that its slots go on from tile to tile;
 - the blocks of a cluster, and those that take turns, are along another axis: they have the same tiles.
 
-Which blocks run what is open, as in a grid. What a tile leaves behind on the chip is overwritten behind a barrier or a
+Which blocks run what is open, as in a grid. What a tile leaves on the chip is overwritten after a barrier or a
 wait, which is derived as for any other loop in a block, and proved (`lowering.dealing`, `proof.dealing`).
 """
 

@@ -1,7 +1,7 @@
 """Blocks that hand on one value run at once, and each has of it what it would have in sequence.
 
 Let the iterations of a loop be blocks, which take numbers in the order in which they begin, and let each publish what
-it adds to a value, and what the value is behind it once it knows. It finds what the value is before it by combining
+it adds to a value, and what the value is after it once it knows. It finds what the value is before it by combining
 what the blocks of smaller numbers have published, in their order, back to one that knows. Theorem: each has what it
 would have in sequence if the operation is associative, which a step has said for that reduction (of a linear
 recurrence, the operation on pairs of a factor and a term); if one update of the value is all that changes it, once in

@@ -1,7 +1,7 @@
 """What reads a result while the lanes of a warp combine it has what it would have in sequence.
 
 Lanes exchange their terms all at once, and each can have what those before it come to, or those up to it. Theorem:
-that is what a read finds in sequence if it is right before the update of its lane, or right behind it, in the loop of
+that is what a read finds in sequence if it is right before the update of its lane, or right after it, in the loop of
 the lanes alone, and if nothing between changes a term. Any other read of the result in that loop is refused, but for
 those that the first lane makes where it alone has a term: they stay in their order.
 

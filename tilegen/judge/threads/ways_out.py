@@ -1,6 +1,6 @@
 """The ways out where a loop is bound that carries a dependence.
 
-Of a reduction blocks can use atomics, and lanes shuffles; what a role needs of another one comes behind both.
+Of a reduction blocks can use atomics, and lanes shuffles; what a role needs of another one comes after both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bulk loops: what they copy is a box of a tensor, and lies in shared memory as the hardware writes it.
 
 A bulk copy moves a box: of each dimension of a tensor, the fastest first, some neighbours. What is beyond the tensor
-arrives as zeros. The elements of the box go to shared memory one behind another, the fastest dimension first; with a
+arrives as zeros. The elements of the box go to shared memory one after another, the fastest dimension first; with a
 swizzle, the 16-byte units of each 128 bytes change places as bits 7 to 9 of their address say.
 
 Theorem: a nest of bulk loops is such copies, one for each iteration of the loops outside of the box, if

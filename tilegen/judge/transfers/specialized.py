@@ -2,7 +2,7 @@
 
 Theorem: the iterations of a pipelined loop may be divided between a producer and consumers if what it copies ahead are
 bulk copies alone. All else is the work of the consumers. Where the loop runs several times in a block, the producer
-goes on with the next run while the consumers are still behind the last one: no statement of the launch writes what it
+goes on with the next run while the consumers are still at the last one: no statement of the launch writes what it
 copies (`bulk`), and nothing else touches the slots. The consumers are whole warps, each of which says that it has read;
 the producer makes all bulk copies to shared memory, in every iteration, and each is for that iteration. Consumers that
 are given registers are whole warpgroups, and so is the row of the producer, which gives up as many. The products of an
@@ -118,7 +118,7 @@ def _check_budgets(launch: Node, loop: Loop) -> None:
 
 
 def _check_groups(tree: Tree, launch: Node, loop: Loop) -> None:
-    """Refused where what both of two groups have, one behind the other, would begin at no good place."""
+    """Refused where what both of two groups have, one after the other, would begin at no good place."""
     stored = {box.target for _, box in boxes_in(launch, {b.name: b for b in tree.buffers}) if box.stores}
     own = {access.buffer for access in accesses(launch)} - staged_buffers(tree, loop)
     for buffer in align_described(tree).buffers:

@@ -1,8 +1,8 @@
-"""Bulk copies that a block can wait for: a barrier counts them, or orders them behind what threads have written.
+"""Bulk copies that a block can wait for: a barrier counts them, or orders them after what threads have written.
 
 Theorem: a barrier of its own, or one for each stage, tells all threads that a buffer is filled for the n-th time if
 
-- it is filled at one place, wherever the loops around have an iteration, and used behind that place in the same body;
+- it is filled at one place, wherever the loops around have an iteration, and used after that place in the same body;
 - n is affine in these loops: but for the outermost one they have constant extents, and the iterations of a pipelined
   loop that runs several times are a multiple of its stages. A producer counts on from run to run by itself.
 
@@ -57,7 +57,7 @@ def _no_form(box: BoxCopy, message: str, *way: str) -> NoForm:
 
 
 def _check_uses(launch: Node, home: Loop, box: BoxCopy) -> None:
-    """Refused where what is filled is used elsewhere than behind the copy in the body that it stands in."""
+    """Refused where what is filled is used elsewhere than after the copy in the body that it stands in."""
     place = next(n for n, node in enumerate(home.body) if any(stmt is box.stmt for stmt in stmts(node)))
     behind, everywhere = (
         sum(load.buffer == box.target for node in nodes for load in loads(node))

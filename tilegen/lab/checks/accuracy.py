@@ -25,7 +25,7 @@ class Accuracy:
 
 
 def describe_errors(measured: Mapping[str, Accuracy]) -> Iterator[str]:
-    """A line for each of the names, behind one that says in what the errors are measured; nothing for none."""
+    """A line for each of the names, after one that says in what the errors are measured; nothing for none."""
     if measured:
         yield "errors, in units of 2^-24 of the sum of the magnitudes of an element's terms:"
     for name, each in measured.items():
@@ -33,7 +33,7 @@ def describe_errors(measured: Mapping[str, Accuracy]) -> Iterator[str]:
 
 
 def has_accuracy(kernel: Kernel) -> bool:
-    """True for a product of floats with nothing behind it."""
+    """True for a product of floats with nothing after it."""
     found = as_product(kernel)
     return found is not None and found.result in FLOATS
 

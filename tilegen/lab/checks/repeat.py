@@ -47,7 +47,7 @@ class Repetition:
 
 
 def repeat(program: Program, case: Case, runs: int, done: Callable[[int], None] = lambda number: None) -> Repetition:
-    """Runs the program `runs` times on the inputs of `case`; calls `done` with the number of each run behind it.
+    """Runs the program `runs` times on the inputs of `case`; calls `done` with the number of each run after it.
 
     Before each run all of the outputs' memory is as it was before the first.
 

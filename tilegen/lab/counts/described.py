@@ -16,7 +16,7 @@ def matrix_rows(
     node: Perform, layout: Layout, given: Described, lane: str
 ) -> tuple[For, tuple[Affine, ...], Condition]:
     """(loop, index, test) of the pieces of a matrix, as if each lane where the test holds asked for one in every
-    iteration: eight rows one behind the other, and then the next 16 bytes of all rows."""
+    iteration: eight rows one after the other, and then the next 16 bytes of all rows."""
     performed, nest = node.origin.performed, perfect_nest(node.origin)
     assert isinstance(layout, SharedMatrix)
     assert performed is not None

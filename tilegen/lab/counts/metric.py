@@ -25,7 +25,7 @@ def operations(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     matrix product has 2*M*N*K; of a running reduction each term counts once, and of rows whose ends data give each
     element: in the row that has it."""
     pairs: dict[str, set[Pair]] = {}
-    for equation in reversed(kernel.equations):  # those that read it stand behind it
+    for equation in reversed(kernel.equations):  # those that read it stand after it
         pairs[equation.target] = _row_pairs(equation, kernel) | _read_in_rows(equation, kernel, pairs)
     every = ((e, frozenset(row for row, _ in pairs[e.target])) for e in kernel.equations)
     return sum(operations_per_point(e) * terms(e, sizes, rows) for e, rows in every)

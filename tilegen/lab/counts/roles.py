@@ -26,8 +26,8 @@ class RoleLoop:
         parts: (role, its first iteration, how many it has).
         mixed: warps of a block with threads of several roles, which run these one after the other.
         alike: tensors that several roles load, each for itself.
-        handed_on: shared buffers that a role fills and what stands behind the roles reads.
-        behind: (statement, threads along the axis that run it) of what stands behind, where some have no work.
+        handed_on: shared buffers that a role fills and what stands after the roles reads.
+        behind: (statement, threads along the axis that run it) of what stands after, where some have no work.
     """
 
     loop: str

@@ -147,7 +147,7 @@ class ComparisonRun(Run):
             given: sizes to time at; the others are chosen. The checks are at small sizes of their own.
             progress: gets what is going on, how many parts of it are done, and of how many.
             unproved: True lets run what the proof leaves open.
-            steady: seconds of a sample, of one schedule without a pause, behind as much untimed; 0 for short samples.
+            steady: seconds of a sample, of one schedule without a pause, after as much time untimed; 0 for short ones.
             errors: whether to measure how far products are from exact ones.
             machine: whose times are predicted; then nothing is timed.
 

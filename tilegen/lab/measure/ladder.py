@@ -98,7 +98,7 @@ class Ladder(ShownAsTable):
         return Table(title, heads, rows, notes)
 
     def _cells(self, rung: Rung, before: Rung | None) -> tuple[str, ...]:
-        """The cells of a rung behind another one, whose reasons are not said again."""
+        """The cells of a rung after another one, whose reasons are not said again."""
         empty = [""] * (8 if self.timed else 7)
         if rung.same:
             return (rung.name, *empty, "the same program")

@@ -94,7 +94,7 @@ def time_programs(
 
     Args:
         samples: gets the milliseconds of each as they come, for someone who cannot wait for the end.
-        steady: seconds of a sample, without a pause and behind as much untimed: a GPU is then at its power limit.
+        steady: seconds of a sample, without a pause, after as long a time untimed: a GPU is then at its power limit.
         watch: reads the sensors of the GPU while the samples are taken.
         errors: whether to measure how far products are from exact ones.
     """

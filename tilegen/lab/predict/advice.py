@@ -31,7 +31,7 @@ Edit = Callable[[StepCall], tuple[StepCall, ...]]
 
 @dataclass(frozen=True)
 class _Remedy:
-    """Steps to add at the end, behind others in the place of each there is, which `change` says in words; or what makes
+    """Steps to add at the end, after others in the place of each there is, which `change` says in words; or what makes
     another schedule as a whole."""
 
     waste: str

@@ -212,7 +212,7 @@ def _drop_tests(body: Iterable[Spmd], tests: Tests) -> tuple[Spmd, ...]:
 
 
 def _split_full_tiles(body: tuple[Spmd, ...], inner: Mapping[str, int], is_never: IsNever) -> tuple[Spmd, ...]:
-    """Where tests stand inside loops: one test that they all succeed, and a version without them behind it.
+    """Where tests stand inside loops: one test that they all succeed, and a version without them after it.
 
     A test that no tile meets as a whole stays where it is.
     """

@@ -6,7 +6,7 @@
                                                 else
                                                   for r < 3 ...  as before
 
-What stands behind the test of a full tile already has the version that is right everywhere: the test is longer then.
+What stands after the test of a full tile already has the version that is right everywhere: the test is longer then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peeled loops: the last iteration stands behind the loop, without what it would do for a next one.
+"""Peeled loops: the last iteration stands after the loop, without what it would do for a next one.
 
     for ko < n                                    for ko < n - 1
       A.shared[(ko + 1)%2] = ..  if ko + 1 < n      A.shared[(ko + 1)%2] = ..  if ko + 1 < n

@@ -13,7 +13,7 @@ from tilegen.poly import Facts
 def whole_tiles(node: Node, kernel: Kernel) -> tuple[Node, tuple[Condition, ...]]:
     """The launch `node` for sizes that its tiles divide, N/32 of them instead of (N + 31)/32, and that they do.
 
-    A compiler does not know that the two are the same, and the end of a loop and what stands behind it are shorter so.
+    A compiler does not know that the two are the same, and the end of a loop and what stands after it are shorter so.
     """
     return _divide_exactly(node, kernel), _no_rests(node, kernel)
 

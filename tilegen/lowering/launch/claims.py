@@ -13,7 +13,7 @@ class Claim:
     """A dependence through `buffer` crosses the barrier.
 
     Attributes:
-        kind: what the accesses before it and behind it do, the later one first: "RAW" is read after write.
+        kind: what the accesses before it and after it do, the later one first: "RAW" is read after write.
         carried_by: the loop of which the second access is in a later iteration, or None: both are in the same one.
     """
 

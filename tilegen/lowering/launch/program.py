@@ -325,7 +325,7 @@ class Launch:
             many rows (`lowering.dealing`); `grid` counts these.
         ends: of each of these loops, between which ends it runs, where data give some; else empty.
         named: numbers that parameters of the schedule gave.
-        maps: of the tensors that bulk copies read or write, in the order of the parameters, behind the tensors.
+        maps: of the tensors that bulk copies read or write, in the order of the parameters, after the tensors.
     """
 
     name: str

@@ -20,7 +20,7 @@ class TensorMap:
         shape: the extents of the tensor, the fastest dimension first.
         box: the elements of a box in each dimension, in the same order.
         swizzle: bytes of the rows in shared memory whose 16-byte units change places: 32, 64, 128, or 0 for none.
-        pitch: elements from one row of the tensor to the next; None where its rows lie one behind another.
+        pitch: elements from one row of the tensor to the next; None where its rows lie one after another.
     """
 
     name: str

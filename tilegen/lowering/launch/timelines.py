@@ -39,7 +39,7 @@ class Timeline:
             "blocks" of a launch; or an end of the "group" of what the thread itself, who alone may wait, has started.
         wait, waited: the call of a wait, and what it makes sure of.
         opens: the call before what is started.
-        arrive, arrived: the call of an arrival, or behind what is started, and what it says.
+        arrive, arrived: the call of an arrival, or after what is started, and what it says.
         arrive_at_blocks: the same at several blocks.
         box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
         fence: the call of a fence.
@@ -185,7 +185,7 @@ class Await(Event):
 class Barrier(Event):
     """Threads wait for each other: all of a block, or `count` of them; of several groups, that of number `at`.
 
-    `claims` are the dependences that it is said to guard, `buffers` are complete behind it.
+    `claims` are the dependences that it is said to guard, `buffers` are complete after it.
     """
 
     line: Timeline = BLOCK
@@ -202,8 +202,8 @@ class Barrier(Event):
 
 @dataclass(frozen=True)
 class Fence:
-    """What the thread has written so far is there for what it starts behind this; with register `buffers`, what is
-    there is held: no compiler moves it past what stands behind this."""
+    """What the thread has written so far is there for what it starts after this; with register `buffers`, what is
+    there is held: no compiler moves it past what stands after this."""
 
     line: Timeline
     buffers: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class Box(_AtBarrier):
-    """A box of a tensor is copied to `place` in shared memory, one element behind another, with zeros for what is
+    """A box of a tensor is copied to `place` in shared memory, one element after another, with zeros for what is
     beyond the tensor; or is stored from there, as far as the tensor has it. The row of `line` says which.
 
     `map` names the tensor map, which has the extents of the box; `coordinates` are those of its first element, that of

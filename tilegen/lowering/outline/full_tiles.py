@@ -99,7 +99,7 @@ def _is_choice(node: If) -> bool:
 
 
 def _with_flag(body: tuple[Spmd, ...], flag: Flag, loop: For | None, known: _Known) -> tuple[Spmd, ...]:
-    """`body` with the test made first in `loop`, in the whole of it for None, and asked by its name behind that."""
+    """`body` with the test made first in `loop`, in the whole of it for None, and asked by its name after that."""
 
     def change(nodes: tuple[Spmd, ...], made: bool) -> tuple[Spmd, ...]:
         return tuple(one(node, made) for node in nodes)

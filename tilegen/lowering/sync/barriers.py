@@ -86,9 +86,9 @@ def _plan_body(
         # What waits before a loop, and not in it, may be apart from it alone.
         latest = (path, last) if first < last else ((*path, last), conflict.after[depth + 1])
         _guard(body, path, conflict, latest, range(first + 1, last + 1), plan)
-    # Carried by the loop of this body: any barrier on the way round, else one right behind the first access, or before
+    # Carried by the loop of this body: any barrier on the way round, else one right after the first access, or before
     # the second where the first goes on meanwhile; the
-    # last accesses first, so that few gaps serve all, and behind them all those to whom any barrier will do.
+    # last accesses first, so that few gaps serve all, and after them all those to whom any barrier will do.
     carried = [c for c in here if c.is_carried]
     rounds = [[*range(c.before[depth] + 1, len(body) + 1), *range(c.after[depth] + 1)] for c in carried]
     # Where all have a barrier on their way none is made, and who comes first does not matter.
@@ -155,7 +155,7 @@ def _body_at(body: tuple[Node, ...], path: Path, inner: Path) -> tuple[Node, ...
 
 
 def _after_first(node: Node, path: Path, conflict: Conflict, plan: _Plan) -> Gap | None:
-    """A barrier inside `node` behind the first access: the access has been made, so the loops have run."""
+    """A barrier inside `node` after the first access: the access has been made, so the loops have run."""
     path = conflict.before[: len(path) + 1]
     if isinstance(node, Stmt) or node.kind in THREAD_KINDS:
         return None

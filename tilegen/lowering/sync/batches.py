@@ -26,7 +26,7 @@ from tilegen.lowering.sync.conflicts import Gap
 
 
 def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`body` with a begin before each run of asynchronous instructions of one protocol, and the wait behind it."""
+    """`body` with a begin before each run of asynchronous instructions of one protocol, and the wait after it."""
     out: list[Spmd] = []
     for protocol, run in groupby(body, key=_protocol_of):
         if not protocol:
@@ -82,7 +82,7 @@ def with_fences(
     barriers: Mapping[Gap, Barrier], node: Node, stored: frozenset[str], filled: frozenset[str]
 ) -> dict[Gap, Barrier]:
     """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
-    those that bulk stores read; or behind which one that threads have loaded from is `filled` again in bulk."""
+    those that bulk stores read; or after which one that threads have loaded from is `filled` again in bulk."""
     described = described_buffers(node)
     loaded, read = filled - described, described | stored
 

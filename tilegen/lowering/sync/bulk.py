@@ -98,7 +98,7 @@ def _cluster_of(runs: list[_Run]) -> Cluster | None:
 
 
 def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str], loaded: bool) -> None:
-    """Lets a thread behind the consumers start the copies, when what lay there has been read; some of it is `loaded`,
+    """Lets a thread after the consumers start the copies, when what lay there has been read; some of it is `loaded`,
     and not read by descriptor alone."""
     assert block.consumers
     (_, loop), names = (run.path, run.around[-1]), run.buffers
@@ -119,7 +119,7 @@ def _add_producer(found: Bulk, run: _Run, block: Block, taken: frozenset[str], l
 
 
 def join_waits(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
-    """`body` with each wait that stands under a test, and what is behind it under the same, in one test."""
+    """`body` with each wait that stands under a test, and what is after it under the same, in one test."""
     out: list[Spmd] = []
     for node in body:
         node = with_body(node, join_waits(node.body)) if isinstance(node, For) else node
@@ -236,7 +236,7 @@ Wait = tuple[Gap, Affine, tuple[Condition, ...]]
 
 
 def _plain_waits(node: Node, runs: list[_Run]) -> Iterator[Wait]:
-    """A wait before the first use behind the copies, in the body that both are in."""
+    """A wait before the first use after the copies, in the body that both are in."""
     (run,) = runs
     using = next(place for place, child in enumerate(body_at(node, run.path)) if any(_loads(child, run)))
     yield (run.path, using), const(0), ()
@@ -281,7 +281,7 @@ def _loads(node: Node, run: _Run) -> Iterator[Load]:
 
 
 def fence_starts(bulk: Bulk, node: Node) -> None:
-    """Gives a fence to the thread that starts copies again to what it may have loaded itself: behind its own loads no
+    """Gives a fence to the thread that starts copies again to what it may have loaded itself: after its own loads no
     barrier has to stand."""
     loaded = bulk.again - described_buffers(node)
     for gap, start in bulk.starts.items():

@@ -92,10 +92,10 @@ class Roles:
         return last.of == part.of and self.parts.index(last) <= self.parts.index(part)
 
     def _chain(self, run: list[tuple[Part, If]], end: Affine | None = None) -> tuple[tuple[Spmd, ...], str]:
-        """The roles of one loop, each behind `else` of the one before; and whose they are, if one role's.
+        """The roles of one loop, each after `else` of the one before; and whose they are, if one role's.
 
         Args:
-            end: where the role before them ends, if they stand behind its `else`.
+            end: where the role before them ends, if they stand after its `else`.
         """
         if not run:
             return (), ""
@@ -111,7 +111,7 @@ class Roles:
             tests = [test for test in tests if test != part.begins]
         if not tests:
             return role, name
-        if others and part.begins in tests:  # behind `else` there would be iterations before it
+        if others and part.begins in tests:  # after `else` there would be iterations before it
             return (If((part.begins,), (If((part.ends,), role, others, roles=(name, whose)),), roles=("",)),), ""
         return (If(tuple(tests), role, others, roles=(name, whose)),), ""
 

@@ -19,7 +19,7 @@ _COPIES = (Stmt, VectorCopy)
 
 
 def group_ends(node: Node, pipes: tuple[Pipe, ...], path: Path = (0,)) -> set[Gap]:
-    """The gaps behind the last copy of each iteration of a pipelined loop.
+    """The gaps after the last copy of each iteration of a pipelined loop.
 
     `path` is that of `node`; a launch is the only child of its tree.
     """
@@ -43,7 +43,7 @@ def with_waits(node: Node, barriers: dict[Gap, Barrier], pipes: tuple[Pipe, ...]
 
 
 def _pending_groups(node: Node, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> int:
-    """How many groups of copies may be on their way behind the barrier at `key`.
+    """How many groups of copies may be on their way after the barrier at `key`.
 
     At the start of iteration i of the loop, i + stages - 1 groups have been made; those to be waited for are
     the first i + 1, for its own tile, and one more for the next tile.
@@ -68,7 +68,7 @@ def _pending_groups(node: Node, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> 
 
 
 def _pending_ahead(around: Loop | None, key: Gap, waits: frozenset[Gap], pipe: Pipe) -> int:
-    """How many groups may be on their way behind the barrier at `key`, outside the loop of `pipe`.
+    """How many groups may be on their way after the barrier at `key`, outside the loop of `pipe`.
 
     Before the loop it is the wait for whatever the first iteration reads before a wait of its own.
     """

@@ -8,8 +8,8 @@ Until the end a launch is lowered as one block that runs all tiles in nested loo
 between two tiles is what has to be waited for between two iterations of any loop. Then one loop over those that are
 dealt to the block takes the place of the nest, in each role, so that roles walk in step.
 
-The law. The line has the tiles of one matrix behind those of another, and of I x J tiles, in groups of G rows, group
-g behind group g - 1: it begins at g*G*J, for all groups before it are full, and has h = min(G, I - g*G) rows. In it
+The law. The line has the tiles of one matrix after those of another, and of I x J tiles, in groups of G rows, group
+g after group g - 1: it begins at g*G*J, for all groups before it are full, and has h = min(G, I - g*G) rows. In it
 tile n is in row n % h and column n / h, for 0 <= n < h*J. So each place n < I*J is a tile, and each tile (i, j) has
 one place: (i/G)*G*J + j*h + i%G. Block b of P takes b, b + P, ...: each place once, for any P >= 1.
 

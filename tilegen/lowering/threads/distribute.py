@@ -51,7 +51,7 @@ class Block:
 
     @property
     def launched(self) -> tuple[int, int, int]:
-        """Threads along x, y and z, with both groups where there are turns, and a row for the producer behind them."""
+        """Threads along x, y and z, with both groups where there are turns, and a row for the producer after them."""
         return (self.threads, GROUPS + 1, 1) if self.turns else self.size
 
     @property
@@ -63,7 +63,7 @@ class Block:
 
     @property
     def first_producer(self) -> Condition:
-        """That a thread is the first one behind the consumers."""
+        """That a thread is the first one after the consumers."""
         return Condition(var(self.tid) - (0 if self.turns else self.consuming), equal=True)
 
     @property
@@ -88,7 +88,7 @@ class Shares:
 
 def without_single(tree: Tree) -> Tree:
     """`tree` with ordinary loops for those over one thread, which need no coordinate. Where producers are a row of
-    threads behind the consumers all stay."""
+    threads after the consumers all stay."""
 
     def change(value: Any) -> Any:
         single = isinstance(value, Loop) and value.extent == const(1) and value.kind in THREAD_KINDS

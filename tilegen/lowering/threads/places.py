@@ -24,7 +24,7 @@ def named_places(body: tuple[Spmd, ...], shares: Mapping[str, Shares]) -> tuple[
 
 
 def _name_indices(body: tuple[Spmd, ...], loop: For, shares: Shares) -> tuple[Spmd, ...]:
-    """`body` behind the names that it uses. A loop variable inside a division gets the element's number."""
+    """`body` after the names that it uses. A loop variable inside a division gets the element's number."""
     name, element = loop.name, f"{loop.name[:-1]}e"
     first = {name: const(0)} if loop.extent == const(1) else {}
     values = {n: v.substitute(first) for n, v in shares.values.items() if any(v.divisions())}

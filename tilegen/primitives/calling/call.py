@@ -88,14 +88,14 @@ def _arguments_by_field(call: StepCall, inside: list[Field[Any]]) -> dict[str, A
 
 
 def fields_by_place(cls: type[Any]) -> tuple[list[Field[Any]], list[Field[Any]]]:
-    """(fields in the parentheses, fields behind the arrow)."""
+    """(fields in the parentheses, fields after the arrow)."""
     everything: tuple[Field[Any], ...] = fields(cls)
     behind = [f for f in everything if str(f.type).startswith("NewName")]
     return [f for f in everything if f not in behind], behind
 
 
 def _count_required(behind: list[Field[Any]]) -> int:
-    """How many names behind the arrow are needed."""
+    """How many names after the arrow are needed."""
     return sum(f.default is MISSING for f in behind)
 
 

@@ -11,7 +11,7 @@ from tilegen.primitives.tile import Tile
 
 
 def named_after(before: tuple[Named, ...], step: Primitive, call: StepCall) -> tuple[Named, ...]:
-    """What is named of the loops of a tree behind a step."""
+    """What is named of the loops of a tree after a step."""
     names = [f.name for f in fields_by_place(type(step))[0]]
     given = dict(zip(names, call.arguments, strict=False)) | {k.name: k.value for k in call.keywords}
     numbers = {name: each for name, each in given.items() if isinstance(each, Number) and each.name}

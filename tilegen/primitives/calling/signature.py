@@ -62,7 +62,7 @@ def _method(word: str, signature: Signature, documentation: str) -> str:
 
 
 def signature_of_primitive(word: str) -> Signature:
-    """The signature of the method for a primitive step; `into` holds the names behind the arrow."""
+    """The signature of the method for a primitive step; `into` holds the names after the arrow."""
     inside, behind = fields_by_place(registry()[word])
     parameters = [_parameter(f, Parameter.POSITIONAL_OR_KEYWORD) for f in inside]
     if inside and str(inside[0].type).startswith("tuple"):
@@ -99,7 +99,7 @@ def _parameter(f: Field[Any], kind: Any) -> Parameter:
 
 
 def _into(count: int, optional: bool) -> list[Parameter]:
-    """The names behind the arrow: one as a word, several as a tuple or a list."""
+    """The names after the arrow: one as a word, several as a tuple or a list."""
     if count == 0:
         return []
     if optional:

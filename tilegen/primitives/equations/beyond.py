@@ -1,4 +1,4 @@
-"""Values of an intermediate tensor outside of its bounds: the constant behind the 'else' of its reads."""
+"""Values of an intermediate tensor outside of its bounds: the constant after the 'else' of its reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels: a copy whose rows are cut into pieces of one length, each piece of all rows stored behind the one before.
+"""Panels: a copy whose rows are cut into pieces of one length, each piece of all rows stored after the one before.
 
 B.shared[k, j] with 128 elements in a row     in panels of 64: B.shared[j/64, k, j%64]
 """

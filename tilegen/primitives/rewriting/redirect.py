@@ -49,7 +49,7 @@ def with_copies(
     before: tuple[Node, ...],
     after: tuple[Node, ...],
 ) -> Tree:
-    """The tree with the region redirected to `copy`, `before` before its first use, `after` behind its last."""
+    """The tree with the region redirected to `copy`, `before` before its first use, `after` after its last."""
     old = region.buffer.name
 
     def change(loop: Loop) -> Loop:

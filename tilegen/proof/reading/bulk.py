@@ -243,7 +243,7 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
 
 
 def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], names: list[str]) -> tuple[Affine, ...]:
-    """Where an element of the box lies, whose elements stand one behind another from `first` on."""
+    """Where an element of the box lies, whose elements stand one after another from `first` on."""
     index, dims, covered = list(first), list(reversed(buffer.order)), 1
     for name, extent in zip(names, box, strict=True):
         if extent == 1:

@@ -7,7 +7,7 @@ nothing that it does on the chip in one tile meets what it does in another one w
 Why: the law of `lowering.dealing` gives each tile to one block. Blocks may run at once, so that a tile of another
 block is like one of another block in a grid, with memory of its own. In one block, tiles come one after the other, in
 an order that the number of blocks decides. A block that runs all tiles twice, in nested loops, has each of two
-tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for behind what is
+tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for after what is
 done in the one and before what is done in the other. So two accesses that need a wait have one, in whatever order a
 block takes tiles, and all threads run it, for they take the same tiles. What a tile reads on the chip was written
 in this same tile: that is what the launch with a block for each tile shows.
@@ -108,7 +108,7 @@ def _check_tiles(launch: Launch) -> None:
 
 
 def _is_set_up(node: Spmd) -> bool:
-    """True for what is done before all tiles or behind them, and says nothing of memory."""
+    """True for what is done before all tiles or after them, and says nothing of memory."""
     plain = isinstance(node, If | Flag | Let | StartBarriers | StartRing | NextSlot)
     return plain or is_await(node, CLUSTER, STORES) or is_event(node, REGISTERS)
 

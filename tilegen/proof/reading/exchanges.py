@@ -99,7 +99,7 @@ def exchanges_of(
 
 
 def _updates(body: Iterable[Spmd], where: Axes, results: frozenset[str]) -> Iterable[tuple[int, Combine]]:
-    """Each exchange has its result used at once, by the statement behind it, and nowhere else."""
+    """Each exchange has its result used at once, by the statement after it, and nowhere else."""
     open_: Combine | None = None
     for node in body:
         if open_ is not None and not isinstance(node, Declare):

@@ -145,7 +145,7 @@ def _row_index(
     values: Mapping[str, Affine],
     extents: Mapping[str, int],
 ) -> tuple[Affine, ...]:
-    """Where an operand's element lies: its lane gives the address of the row, and it is so far behind that."""
+    """Where an operand's element lies: its lane gives the address of the row, and it is so far after that."""
     if buffer.space != "shared":
         raise Refused(f"the operand {layout.operand.name} lies in shared memory, and '{buffer.name}' does not")
     lane, element = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.element))

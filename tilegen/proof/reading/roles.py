@@ -12,12 +12,12 @@ producer's part of an iteration stands before the consumers'.
 Numbers. Each role counts the iterations of its loop, of all of its runs, from 0 on. The loops around both and how often
 they run are the same, in all threads of a block or cluster; so an iteration has one number in all of them, and the next
 one has the next number, be it of the next run. In the one program an event stands with its number in its run, `ko` in
-iteration ko and n behind the loop.
+iteration ko and n after the loop.
 
 Turns. Where groups of consumers take turns, the producer has one more loop, of a run for each of them, and a group w
 does its part of the run t in which it is its turn. It counts w runs of others before its first one, and in each
 iteration of the loops around as many as there are groups; so it agrees with the producer on the numbers. What stands
-behind the runs of others is behind all of them in the one program, and each thread keeps its own order.
+after the runs of others is after all of them in the one program, and each thread keeps its own order.
 
 A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
 makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
@@ -164,7 +164,7 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
 
 
 def _check_threads(consumes: tuple[Condition, ...], produces: tuple[Condition, ...], launch: Launch) -> int:
-    """How many threads are consumers: whole warps, the first ones. The producer is the one behind them."""
+    """How many threads are consumers: whole warps, the first ones. The producer is the one after them."""
     consuming = consuming_threads(consumes[0], launch)
     numbers = {launch.flat - consuming, var(launch.tid) - consuming}
     if (launch.tid, "thread.x") in ((name, kind) for name, kind, _ in launch.coordinates):  # it is that in its row
@@ -229,7 +229,7 @@ def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], place: RingPla
 
 
 def _skipped(role: tuple[Spmd, ...], skip: NextSlot, group: dict[str, Affine]) -> list[tuple[int, int]]:
-    """How many runs are left out, by `skip` each, before the ring and behind it: in each list down to the ring's."""
+    """How many runs are left out, by `skip` each, before the ring and after it: in each list down to the ring's."""
     at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
     node, ways = role[at], (role[:at], role[at + 1 :])
     ahead, behind = (sum(_runs_left_out(each, skip, group) for each in way if _skips(each)) for way in ways)
@@ -288,7 +288,7 @@ class _Parts:
         return (*self._of(first, 1), run, *self._of(last, 1), *self._of(rest, 0))
 
     def _part(self, role: tuple[Spmd, ...]) -> tuple[For | If, tuple[Spmd, ...], tuple[Spmd, ...]]:
-        """(the node that the ring is in, what stands before it and behind it)."""
+        """(the node that the ring is in, what stands before it and after it)."""
         at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
         node = role[at]
         assert isinstance(node, For | If)

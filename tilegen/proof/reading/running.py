@@ -6,7 +6,7 @@
     run += run_lanes;
 
 Lane by lane, in sequence, the target has the terms of the lanes ahead right before the update of each, and its own too
-right behind it. So a statement that stands right beside the update may read it as such, if the exchange for it is of
+right after it. So a statement that stands right beside the update may read it as such, if the exchange for it is of
 the same terms, and if it changes none of these.
 """
 

@@ -179,7 +179,7 @@ class CertainBarriers:
         return self._barriers_passed(path, range(size + 1), range(size))
 
     def _barriers_after(self, places: Path, depth: int) -> frozenset[Gap]:
-        """Barriers behind the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
+        """Barriers after the leaf at `places`, in the bodies from `depth` on: to the end of their iteration."""
         found: frozenset[Gap] = frozenset()
         for d in range(depth, len(places)):
             path, place = places[:d], places[d]

@@ -8,7 +8,7 @@ it is started, if
 - complete: between whatever writes an element of shared memory and the store that reads it stands a barrier with a
   fence, be it of the thread that writes it itself: a store reads past what orders the accesses of threads;
 - overwritten: between a store and whatever writes an element that it reads, its thread waits for it, and a barrier
-  stands behind the wait;
+  stands after the wait;
 - ends: its thread waits for it before it is done.
 
 Every wait is needed: without it, some store would read too late.
@@ -108,7 +108,7 @@ def _writes(program: Projection, store: Placed) -> Iterator[tuple[Placed, Use]]:
 
 
 def _behind(program: Projection, store: Placed, waits: Sequence[Placed]) -> list[tuple[Moment, Rows]]:
-    """The waits of the storing thread behind its store. Refused where it may have none."""
+    """The waits of the storing thread after its store. Refused where it may have none."""
     here = Moment(store)
     seen = [Moment(wait, "''") for wait in waits if wait.places[0] == store.places[0]]
     behind = [(s, s.rows + way + rows_of_same_thread(s, here)) for s in seen for way in orders_before(here, s)]

@@ -11,7 +11,7 @@ if for each array
 - progress: all arrivals for n stand before a wait for n in the one program;
 - parity: whoever waits for n knows that n - S has happened, and goes on before anybody arrives for n + S;
 - reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
-- overwritten: whoever uses a slot arrives behind that for the number of its iteration, n, with a fence before if it has
+- overwritten: whoever uses a slot arrives after that for the number of its iteration, n, with a fence before if it has
   loaded from it, and whoever copies to the slot for n + S has waited for that; without roles barriers of the block see
   to it (`barriers`);
 - writes: of two copies to one place the first is for a lower number at the same barrier; nothing else writes there;
@@ -23,12 +23,12 @@ The blocks of a cluster run at once, and are in the one program like more thread
 them apart as a coordinate does. Memory and barriers are each block's own. What is sent to several blocks is said of
 each of these, in whose memory it is, by the block that does it: copies are arrivals of others there, and know as much.
 Bytes that come before they are expected count for the same phase, which does not end without the arrival of whoever
-expects them. All threads meet when the barriers have been started, and again behind all else: no barrier or memory is
+expects them. All threads meet when the barriers have been started, and again after all else: no barrier or memory is
 gone when others arrive there, or copy; whoever waits for copies has not left.
 
 A thread knows that an event has happened which it has waited for; or of which somebody knew who then arrived at another
 one that it has waited for. One thing comes before another if a barrier stands between them, or if the thread of the
-second has waited for an event for which that of the first arrived behind it.
+second has waited for an event for which that of the first arrived after it.
 
 Why: the one program has an order in which all can run: the first wait in it that did not end would have all its
 arrivals before it. In any other order each wait lets through no more than there, since of one barrier no later phase
@@ -339,7 +339,7 @@ class _Protocol(Knowledge):
             refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
 
     def check_released(self, read: Placed, ring: Ring) -> None:
-        """Whoever uses a slot of a ring says so behind that."""
+        """Whoever uses a slot of a ring says so after that."""
         here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
         releases = [p for p in self.releases if p.places[0] == read.places[0]]
         (axes, anybody), (who, fillers) = self.anybody(read), everybody_of(self.blocks(read))

@@ -3,10 +3,10 @@
 Theorem: products compute what they would if each were complete at once, if
 
 - ahead: between whatever else uses a register that a product uses, one of them writing, and the product this register
-  is held, and a begin stands behind that;
+  is held, and a begin stands after that;
 - behind: between the product and whatever else uses it so stands a wait that has ended the product, and holds it; but
   products add to one register in the order in which they are started;
-- read: a barrier, or the release of a slot that a product reads, stands behind a wait that has ended it.
+- read: a barrier, or the release of a slot that a product reads, stands after a wait that has ended it.
 
 What is held is written there, and no compiler moves it past that. All lanes run each of these.
 """
@@ -70,7 +70,7 @@ class _Products(Knowledge):
         refuse_uncovered(self.program, sentence, here, wanted, pieces, [*there.loops, *axes])
 
     def _chain(self, before: Moment, here: Moment, steps: Sequence[Sequence[Placed]]) -> Iterator[Rows]:
-        """Rows for an event of each step, one behind the other, by the thread of `here`."""
+        """Rows for an event of each step, one after the other, by the thread of `here`."""
         if not steps:
             yield from orders_before(before, here)
         for event in self.at_launch(steps[0], here.placed) if steps else ():

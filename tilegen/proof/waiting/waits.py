@@ -2,9 +2,9 @@
 
 Copies are made in groups, numbered from 0 in the order in which each thread makes them. A wait that leaves
 `n` groups on their way, with `g` of them made before it, has ended those below g - n. All threads run it, at a
-barrier: behind it what each of them has copied is there. Whoever writes the place again has passed one, too, be it by
+barrier: after it what each of them has copied is there. Whoever writes the place again has passed one, too, be it by
 another copy: of two that are on their way, none is the last. For what reads by a way of its own (descriptors, bulk
-stores) the barrier has a fence, which stands behind its wait: before that, a copy may not have written yet.
+stores) the barrier has a fence, which stands after its wait: before that, a copy may not have written yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
 from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_one_life, rows_of_same_place
 
-# Behind all that stands in a child.
+# After all that stands in a child.
 LAST = 1 << 30
 
 
@@ -39,7 +39,7 @@ def check_waits(
 
 
 def placed_at(program: Projection, gap: Gap) -> Placed:
-    """The place of a barrier, behind the child before it."""
+    """The place of a barrier, after the child before it."""
     path, place = gap
     around: list[Loop] = []
     body: tuple[Node, ...] = program.tree.body

@@ -78,7 +78,7 @@ def _join(nests: Nests, draft: Draft, form: Form, pairs: Mapping[str, str]) -> t
 
 
 def _deal(draft: Draft, loops: Sequence[str]) -> Draft:
-    """The tiles of each group, one group behind the other."""
+    """The tiles of each group, one group after the other."""
     return draft.steps(f"deal({', '.join(loops)}, group=4)")
 
 

@@ -67,7 +67,7 @@ def form_of(nests: Nests) -> Form | None:
 
 
 def follows_first(nests: Nests) -> bool:
-    """True if all equations behind the first have its results as their points, without sums of their own."""
+    """True if all equations after the first have its results as their points, without sums of their own."""
     first, *behind = nests.equations
     plain = not any(e.reduce or e.conditions for e in behind)
     return plain and len(nests.rows) == len(first.loops) and len(nests.columns) == len(first.reduced)

@@ -1,4 +1,4 @@
-"""Reductions along rows, with what stands before and behind them: sums, softmax, norms, losses, the place of the best.
+"""Reductions along rows, with what stands before and after them: sums, softmax, norms, losses, the place of the best.
 
 A block, or a warp where rows are short, takes a row: its lanes read neighbours, and combine what each has found.
 """
