@@ -16,19 +16,20 @@ blur(const float* __restrict__ X, float* __restrict__ out, int M, int N)
     __shared__ float bx_shared[10][TX];
 
     if (bc * TX + bx_x < N) {
-        const float* X_tile = &X[by * TY * (N + 2) + bc * TX];
         if (by * TY + (TY - 1) < M) {
             for (int py = 0; py < 2; ++py)
                 if (py * TY + qy < 10)
                     bx_shared[py * TY + qy][bx_x] =
-                        (X_tile[(py * TY + qy) * (N + 2) + bx_x] + X_tile[(py * TY + qy) * (N + 2) + bx_x + 1]
-                         + X_tile[(py * TY + qy) * (N + 2) + bx_x + 2]) / 3.0f;
+                        (X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x]
+                         + X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x + 1]
+                         + X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x + 2]) / 3.0f;
         } else {
             for (int py = 0; py < 2; ++py)
                 if (by * TY + py * TY + qy < M + 2 && py * TY + qy < 10)
                     bx_shared[py * TY + qy][bx_x] =
-                        (X_tile[(py * TY + qy) * (N + 2) + bx_x] + X_tile[(py * TY + qy) * (N + 2) + bx_x + 1]
-                         + X_tile[(py * TY + qy) * (N + 2) + bx_x + 2]) / 3.0f;
+                        (X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x]
+                         + X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x + 1]
+                         + X[(by * TY + py * TY + qy) * (N + 2) + bc * TX + bx_x + 2]) / 3.0f;
         }
     }
 

@@ -82,15 +82,14 @@ transpose(float* __restrict__ Y, const __grid_constant__ TensorMap X_map, int M,
     wait_barrier(&filled[0], 0);  // tile has arrived
 
     if (bi * 32 + ti < M) {
-        float* Y_tile = &Y[bj * 64 * M + bi * 32];
         if (bj * 64 + 63 < N) {
             // tile(tj, 4) -> tj, wj
             for (int wj = 0; wj < 4; ++wj)
-                Y_tile[(tj * 4 + wj) * M + ti] = tile[ti][tj * 4 + wj];
+                Y[(bj * 64 + tj * 4 + wj) * M + bi * 32 + ti] = tile[ti][tj * 4 + wj];
         } else {
             for (int wj = 0; wj < 4; ++wj)
                 if (bj * 64 + tj * 4 + wj < N)
-                    Y_tile[(tj * 4 + wj) * M + ti] = tile[ti][tj * 4 + wj];
+                    Y[(bj * 64 + tj * 4 + wj) * M + bi * 32 + ti] = tile[ti][tj * 4 + wj];
         }
     }
 }

@@ -52,15 +52,14 @@ transpose(const float* __restrict__ X, const __grid_constant__ TensorMap Y_map, 
     __shared__ __align__(1024) float out[64][32];
 
     if (bi * 32 + ti < M) {
-        const float* X_tile = &X[bi * 32 * N + bj * 64];
         if (bj * 64 + 63 < N) {
             // tile(tj, 4) -> tj, wj
             for (int wj = 0; wj < 4; ++wj)
-                out[tj * 4 + wj][ti] = X_tile[ti * N + tj * 4 + wj];
+                out[tj * 4 + wj][ti] = X[(bi * 32 + ti) * N + bj * 64 + tj * 4 + wj];
         } else {
             for (int wj = 0; wj < 4; ++wj)
                 if (bj * 64 + tj * 4 + wj < N)
-                    out[tj * 4 + wj][ti] = X_tile[ti * N + tj * 4 + wj];
+                    out[tj * 4 + wj][ti] = X[(bi * 32 + ti) * N + bj * 64 + tj * 4 + wj];
         }
     }
 

@@ -74,21 +74,20 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
     // cache_register(Y, at=bp, vector=4)
     float Y_reg[4][4][4] = {};
 
-    const float* X_tile = &X[n * C * P + bp * TP];
-    const float* K_tile = &K[bf * TF * C];
     const auto load_shared = [&](int co, int ahead) {
         #pragma unroll
         for (int part = 0; part < 4; ++part) {
             const int c = part * 4 + tid / 16;
             const int p = tid % 16;
-            copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4], &X_tile[(ahead * TC + co * TC + c) * P + p * 4]);
+            copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
+                           &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 16; ++part) {
             const int f = part * 4 + tid / 16;
             const int c = tid % 16;
-            copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f], &K_tile[f * C + ahead * TC + co * TC + c]);
+            copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f], &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
         }
     };
 
@@ -100,7 +99,7 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 const int p = tid % 16;
                 if (ahead * TC + co * TC + c < C)
                     copy_async<16>(&X_shared[(ahead + co) % STAGES][c][p * 4],
-                                   &X_tile[(ahead * TC + co * TC + c) * P + p * 4]);
+                                   &X[(n * C + ahead * TC + co * TC + c) * P + bp * TP + p * 4]);
             }
 
         if (ahead * TC + co * TC + tid % 16 < C)
@@ -109,7 +108,8 @@ conv1x1(const float* __restrict__ X, const float* __restrict__ K, float* __restr
                 const int f = part * 4 + tid / 16;
                 const int c = tid % 16;
                 if (bf * TF + f < F)
-                    copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f], &K_tile[f * C + ahead * TC + co * TC + c]);
+                    copy_async<4>(&K_shared[(ahead + co) % STAGES][c][f],
+                                  &K[(bf * TF + f) * C + ahead * TC + co * TC + c]);
             }
     };
 

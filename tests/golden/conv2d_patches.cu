@@ -108,7 +108,6 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
     // cache_shared(K.global, at=co, vector=4)
     __shared__ __align__(16) float K_global_shared[STAGES][36][TF];
 
-    float* Y_tile = &Y[(bn * TN * F * H + by * TY) * W + bx * TX];
     // tile_by_lanes(f, TF, LANES_F, OWN_F) -> bf, wf, lf, vf
     for (int bf = 0; bf < (F + TF - 1) / TF; ++bf) {
         // cache_register(Y, at=bf, vector=STORE)
@@ -253,8 +252,9 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                     #pragma unroll
                     for (int vf = 0; vf < OWN_F; ++vf)
                         store_vector<float4>(
-                            &Y_tile[((w / 2 * F + bf * TF + (lane / 2) * 4 + vf) * H + (w % 2) * 4 + vy) * W
-                                    + (lane % 2) * 4],
+                            &Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY + (w % 2) * 4
+                                + vy) * W
+                                + bx * TX + (lane % 2) * 4],
                             Y_reg[vy][vf]);
             } else {
                 #pragma unroll
@@ -264,8 +264,9 @@ conv2d_Y(const float* __restrict__ X, float* __restrict__ Y, const float* __rest
                         for (int vf = 0; vf < OWN_F; ++vf)
                             if (bf * TF + (lane / 2) * 4 + vf < F)
                                 store_vector<float4>(
-                                    &Y_tile[((w / 2 * F + bf * TF + (lane / 2) * 4 + vf) * H + (w % 2) * 4 + vy) * W
-                                            + (lane % 2) * 4],
+                                    &Y[(((bn * TN + w / 2) * F + bf * TF + (lane / 2) * 4 + vf) * H + by * TY
+                                        + (w % 2) * 4 + vy) * W
+                                        + bx * TX + (lane % 2) * 4],
                                     Y_reg[vy][vf]);
             }
         }

@@ -203,21 +203,21 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
     // cache_register(M, at=bp, vector=4)
     float M_reg[2][4][2][4] = {};
 
-    const float* KT_tile = &KT[(uv / 6 * 6 + uv % 6) * C * F + bf * TF];
-    const float* DT_tile = &DT[(uv / 6 * 6 + uv % 6) * C * (B * 49) + bp * TP];
     const auto load_shared = [&](int co, int ahead) {
         #pragma unroll
         for (int part = 0; part < 2; ++part) {
             const int c = part * 8 + tid / 16;
             const int f = tid % 16;
             copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                           &KT_tile[(ahead * TC + co * TC + c) * F + f * 4]);
+                           &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
         }
 
         #pragma unroll
         for (int part = 0; part < 4; ++part)
-            copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
-                           &DT_tile[(ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + lane * 4]);
+            copy_async<16>(
+                &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + bp * TP
+                    + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int co, int ahead) {
@@ -228,15 +228,17 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                 const int f = tid % 16;
                 if (ahead * TC + co * TC + c < C)
                     copy_async<16>(&KT_shared[(ahead + co) % STAGES][c][f * 4],
-                                   &KT_tile[(ahead * TC + co * TC + c) * F + f * 4]);
+                                   &KT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + c) * F + bf * TF + f * 4]);
             }
 
         if (bp * TP + lane * 4 + 3 < B * 49)
             #pragma unroll
             for (int part = 0; part < 4; ++part)
                 if (ahead * TC + co * TC + part * 4 + wf * 2 + wp < C)
-                    copy_async<16>(&DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
-                                   &DT_tile[(ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49) + lane * 4]);
+                    copy_async<16>(
+                        &DT_shared[(ahead + co) % STAGES][part * 4 + wf * 2 + wp][lane * 4],
+                        &DT[((uv / 6 * 6 + uv % 6) * C + ahead * TC + co * TC + part * 4 + wf * 2 + wp) * (B * 49)
+                            + bp * TP + lane * 4]);
     };
 
     if (full_tile && C >= 16)

@@ -20,30 +20,28 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj)
     float C_reg[WPT] = {};
 
-    const float* A_tile = &A[bi * TS * K];
-    const float* B_tile = &B[bj * TS];
     // tile(k, TS) -> ko, ki
     for (int ko = 0; ko < (K + TS - 1) / TS; ++ko) {
         if (ko * TS + (TS - 1) < K && bi * TS + (TS - 1) < M && bj * TS + (TS - 1) < N) {
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                A_shared[part * 4 + ti][tj] = A_tile[(part * 4 + ti) * K + ko * TS + tj];
+                A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
 
             #pragma unroll
             for (int part = 0; part < 8; ++part)
-                B_shared[part * 4 + ti][tj] = B_tile[(ko * TS + part * 4 + ti) * N + tj];
+                B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
         } else {
             if (ko * TS + tj < K)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
                     if (bi * TS + part * 4 + ti < M)
-                        A_shared[part * 4 + ti][tj] = A_tile[(part * 4 + ti) * K + ko * TS + tj];
+                        A_shared[part * 4 + ti][tj] = A[(bi * TS + part * 4 + ti) * K + ko * TS + tj];
 
             if (bj * TS + tj < N)
                 #pragma unroll
                 for (int part = 0; part < 8; ++part)
                     if (ko * TS + part * 4 + ti < K)
-                        B_shared[part * 4 + ti][tj] = B_tile[(ko * TS + part * 4 + ti) * N + tj];
+                        B_shared[part * 4 + ti][tj] = B[(ko * TS + part * 4 + ti) * N + bj * TS + tj];
         }
 
         __syncthreads();  // A.shared and B.shared are complete: written above, read below

@@ -262,12 +262,11 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
     for (int v_2 = 0; v_2 < 4; ++v_2)
         tops_reg[v_2] = -INFINITY;
 
-    const float* B_tile = &B[rows * HB * N + block * 256];
     if (rows * HB + (HB - 1) < K && block * 256 + 255 < N) {
         for (int h = 0; h < HB; ++h) {
             // cache_register(B, at=h, vector=4)
             float B_reg[4];
-            load_vector<float4>(B_reg, &B_tile[h * N + tt * 4]);
+            load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
 
             #pragma unroll
             for (int v_2 = 0; v_2 < 4; ++v_2)
@@ -278,7 +277,7 @@ gemm_f16x2_tops(const float* __restrict__ B, float* __restrict__ tops, int K, in
             if (rows * HB + h < K) {
                 float B_reg[4];
                 if (block * 256 + tt * 4 + 3 < N)
-                    load_vector<float4>(B_reg, &B_tile[h * N + tt * 4]);
+                    load_vector<float4>(B_reg, &B[(rows * HB + h) * N + block * 256 + tt * 4]);
 
                 #pragma unroll
                 for (int v_2 = 0; v_2 < 4; ++v_2)
@@ -333,13 +332,12 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
 
     float lanes_reg = -INFINITY;
 
-    const float* A_row = &A[row * K];
     // share_block(most.c, WARPS) -> mc, mw, ml, mv
     for (int mc = 0; mc < (K + 1023) / 1024; ++mc) {
         // cache_register(A, at=mc, vector=4)
         float A_reg[4];
         if (mc * 1024 + w * 128 + l * 4 + 3 < K)
-            load_vector<float4>(A_reg, &A_row[mc * 1024 + w * 128 + l * 4]);
+            load_vector<float4>(A_reg, &A[row * K + mc * 1024 + w * 128 + l * 4]);
 
         if (mc * 1024 + 1023 < K) {
             #pragma unroll
@@ -374,7 +372,7 @@ gemm_f16x2_lanes(const float* __restrict__ A, float* __restrict__ most, __half* 
         if (chunk * 1024 + w * 128 + l * 4 + 3 < K)
             #pragma unroll
             for (int n = 0; n < 2; ++n) {
-                const float4 A_vec = *reinterpret_cast<const float4*>(&A_row[chunk * 1024 + w * 128 + l * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[row * K + chunk * 1024 + w * 128 + l * 4]);
                 __align__(8) __half R_vec[4];
                 R_vec[0] = __float2half((n == 1
                                ? A_vec.x * (16384.0f / power_of_two(fmaxf(most_reg, 7.888609052210118e-31f)))

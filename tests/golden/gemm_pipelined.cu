@@ -76,19 +76,18 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
-    const float* A_tile = &A[bi * TM * K];
-    const float* B_tile = &B[bj * TN];
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int part = 0; part < 16; ++part)
             copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                          &A_tile[(part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                          &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         #pragma unroll
         for (int part = 0; part < 8; ++part) {
             const int k = part * 4 + tid / 64;
             const int j = tid % 64;
-            copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4], &B_tile[(ahead * TK + ko * TK + k) * N + j * 4]);
+            copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
+                           &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
         }
     };
 
@@ -98,7 +97,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 16; ++part)
                 if (bi * TM + part * 8 + wi * 4 + wj < M)
                     copy_async<4>(&A_shared[(ahead + ko) % STAGES][lane][part * 8 + wi * 4 + wj],
-                                  &A_tile[(part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
+                                  &A[(bi * TM + part * 8 + wi * 4 + wj) * K + ahead * TK + ko * TK + lane]);
 
         if (bj * TN + (tid % 64) * 4 + 3 < N)
             #pragma unroll
@@ -107,7 +106,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int j = tid % 64;
                 if (ahead * TK + ko * TK + k < K)
                     copy_async<16>(&B_shared[(ahead + ko) % STAGES][k][j * 4],
-                                   &B_tile[(ahead * TK + ko * TK + k) * N + j * 4]);
+                                   &B[(ahead * TK + ko * TK + k) * N + bj * TN + j * 4]);
             }
     };
 

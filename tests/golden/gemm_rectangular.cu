@@ -41,8 +41,6 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
     // cache_register(C, at=bj)
     float C_reg[WPTN] = {};
 
-    const float* A_tile = &A[bi * TSM * K];
-    const float* B_global_tile = &B_global[bj * TSN * K];
     // tile(k, TSK) -> ko, ki
     for (int ko = 0; ko < (K + TSK - 1) / TSK; ++ko) {
         if (ko * TSK + tid % 32 < K) {
@@ -51,14 +49,14 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
                 for (int part = 0; part < 4; ++part) {
                     const int i = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    A_shared[i][k] = A_tile[i * K + ko * TSK + k];
+                    A_shared[i][k] = A[(bi * TSM + i) * K + ko * TSK + k];
                 }
 
                 #pragma unroll
                 for (int part = 0; part < 4; ++part) {
                     const int j = part * 16 + tid / 32;
                     const int k = tid % 32;
-                    B_global_shared[k][j] = B_global_tile[j * K + ko * TSK + k];
+                    B_global_shared[k][j] = B_global[(bj * TSN + j) * K + ko * TSK + k];
                 }
             } else {
                 #pragma unroll
@@ -66,7 +64,7 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
                     const int i = part * 16 + tid / 32;
                     const int k = tid % 32;
                     if (bi * TSM + i < M)
-                        A_shared[i][k] = A_tile[i * K + ko * TSK + k];
+                        A_shared[i][k] = A[(bi * TSM + i) * K + ko * TSK + k];
                 }
 
                 #pragma unroll
@@ -74,7 +72,7 @@ gemm_C(const float* __restrict__ A, float* __restrict__ C, const float* __restri
                     const int j = part * 16 + tid / 32;
                     const int k = tid % 32;
                     if (bj * TSN + j < N)
-                        B_global_shared[k][j] = B_global_tile[j * K + ko * TSK + k];
+                        B_global_shared[k][j] = B_global[(bj * TSN + j) * K + ko * TSK + k];
                 }
             }
         }

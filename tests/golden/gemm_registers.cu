@@ -23,8 +23,6 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj)
     float C_reg[WM][WN] = {};
 
-    const float* A_tile = &A[bi * TM * K];
-    const float* B_tile = &B[bj * TN];
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         if (full_tile && ko * TK + (TK - 1) < K) {
@@ -32,7 +30,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 2; ++part) {
                 const int i = part * 64 + tid / 4;
                 const int k = tid % 4;
-                const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                 A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
                 A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
                 A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;
@@ -44,7 +42,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = part * 8 + tid / 32;
                 const int j = tid % 32;
                 *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                    *reinterpret_cast<const float4*>(&B_tile[(ko * TK + k) * N + j * 4]);
+                    *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
             }
         } else {
             if (ko * TK + (tid % 4) * 4 + 3 < K)
@@ -53,7 +51,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * TM + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                         A_shared[k * 4][i ^ (((k * 4) & 7) << 1)] = A_vec.x;
                         A_shared[k * 4 + 1][i ^ (((k * 4 + 1) & 7) << 1)] = A_vec.y;
                         A_shared[k * 4 + 2][i ^ (((k * 4 + 2) & 7) << 1)] = A_vec.z;
@@ -68,7 +66,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     const int j = tid % 32;
                     if (ko * TK + k < K)
                         *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                            *reinterpret_cast<const float4*>(&B_tile[(ko * TK + k) * N + j * 4]);
+                            *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
                 }
         }
 

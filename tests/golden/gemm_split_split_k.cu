@@ -76,20 +76,20 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // cache_register(part, at=bj, vector=4)
     float part_reg[2][4][4][4] = {};
 
-    const float* A_tile = &A[bi * TM * K + kp * KP];
-    const float* B_tile = &B[kp * KP * N + bj * TN];
     const auto load_shared = [&](int ko, int ahead) {
         #pragma unroll
         for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i], &A_tile[i * K + ahead * TK + ko * TK + k]);
+            copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                          &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
         }
 
         #pragma unroll
         for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-            copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                           &B_tile[(ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + wj * 128 + lane * 4]);
+            copy_async<16>(
+                &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     const auto load_shared_partial = [&](int ko, int ahead) {
@@ -99,15 +99,17 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                 const int i = A_shared_l * 32 + tid / 8;
                 const int k = tid % 8;
                 if (bi * TM + i < M)
-                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i], &A_tile[i * K + ahead * TK + ko * TK + k]);
+                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                                  &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
             }
 
         if (bj * TN + wj * 128 + lane * 4 + 3 < N)
             #pragma unroll
             for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
                 if (kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi < K)
-                    copy_async<16>(&B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                                   &B_tile[(ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + wj * 128 + lane * 4]);
+                    copy_async<16>(
+                        &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
+                        &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
     };
 
     if (kp * KP + 7 < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)

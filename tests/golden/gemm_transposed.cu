@@ -129,9 +129,8 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
 
     // cache_register(C, at=bj, vector=4)
     float C_reg[2][4][4][4] = {};
-    const float* A_global_tile = &A_global[bi * TM];
     copy_async<16>(&A_global_shared[0][wi * 2 + wj][lane * 4],
-                   &A_global_tile[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + lane * 4]);
+                   &A_global[(wi * 2 + wj) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
 
     const auto load_B_shared = [&](int ko, int ahead) {
         #pragma unroll
@@ -192,7 +191,7 @@ gemm_C(const float* __restrict__ B, float* __restrict__ C, const float* __restri
     // peel(ko)
     for (int ko = 0; ko < ko_count - 1; ++ko) {
         copy_async<16>(&A_global_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                       &A_global_tile[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + lane * 4]);
+                       &A_global[(ko * TK + wi * 2 + wj + 8) * (((M + TM - 1) / TM) * TM) + bi * TM + lane * 4]);
         load_B_shared(ko, 1);
         end_copies();
 

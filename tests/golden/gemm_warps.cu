@@ -45,8 +45,6 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
     // cache_register(C, at=bj, vector=4)
     float C_reg[4][4][2][4] = {};
 
-    const float* A_tile = &A[bi * TM * K];
-    const float* B_tile = &B[bj * TN];
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         if (full_tile && ko * TK + (TK - 1) < K) {
@@ -54,7 +52,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
             for (int part = 0; part < 4; ++part) {
                 const int i = part * 32 + tid / 8;
                 const int k = tid % 8;
-                const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                 A_shared[k * 4][i] = A_vec.x;
                 A_shared[k * 4 + 1][i] = A_vec.y;
                 A_shared[k * 4 + 2][i] = A_vec.z;
@@ -66,7 +64,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                 const int k = part * 4 + tid / 64;
                 const int j = tid % 64;
                 *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                    *reinterpret_cast<const float4*>(&B_tile[(ko * TK + k) * N + j * 4]);
+                    *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
             }
         } else {
             if (ko * TK + (tid % 8) * 4 + 3 < K)
@@ -75,7 +73,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     const int i = part * 32 + tid / 8;
                     const int k = tid % 8;
                     if (bi * TM + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                         A_shared[k * 4][i] = A_vec.x;
                         A_shared[k * 4 + 1][i] = A_vec.y;
                         A_shared[k * 4 + 2][i] = A_vec.z;
@@ -90,7 +88,7 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
                     const int j = tid % 64;
                     if (ko * TK + k < K)
                         *reinterpret_cast<float4*>(&B_shared[k][j * 4]) =
-                            *reinterpret_cast<const float4*>(&B_tile[(ko * TK + k) * N + j * 4]);
+                            *reinterpret_cast<const float4*>(&B[(ko * TK + k) * N + bj * TN + j * 4]);
                 }
         }
 

@@ -257,7 +257,6 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
         if (w >= 1)
             ring.skip(ko_count);  // the slots of the other group
 
-        __nv_bfloat16* C_tile = &C[(bz * M + bi * TM) * N + bj * TN];
         for (int pq = 0; pq < ((Z + GZ - 1) / GZ + GZ - 1) / GZ; ++pq) {
             // cache_register(P, at=pq) -> Pf
             float Pf[2][64] = {};
@@ -339,7 +338,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
-                            *reinterpret_cast<uint4*>(&C_tile[((pq * (2 * GZ) + w * GZ) * M + i) * N + hj * 64
+                            *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN
+                                + hj * 64
                                 + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
@@ -348,7 +348,8 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
                             if (bi * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C_tile[((pq * (2 * GZ) + w * GZ) * M + i) * N + hj * 64
+                                *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N
+                                    + bj * TN + hj * 64
                                     + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }

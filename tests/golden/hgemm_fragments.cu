@@ -43,8 +43,6 @@ hgemm(const __nv_bfloat16* __restrict__ A,
 
     // cache_register(P, at=wj) -> Pf
     float Pf[4] = {};
-    const __nv_bfloat16* A_tile = &A[bi * TM * K];
-    const __nv_bfloat16* B_tile = &B[bj * TN];
     __nv_bfloat16* C_tile = &C[bi * TM * N + bj * TN];
     if (bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
         // tile(k, KI) -> ko, kk
@@ -59,8 +57,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Af[kk_high * 4 + i16_high * 2 + kk_low] =
                             __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                ? __bfloat162float(A_tile[(wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
-                                                          + kk_high * 8 + (lane % 4) * 2 + kk_low])
+                                ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
+                                                     + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                 : 0.0f));
 
             // cache_register(B, at=ko) -> Bf
@@ -71,8 +69,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                 for (int kk_low = 0; kk_low < 2; ++kk_low)
                     Bf[kk_high * 2 + kk_low] =
                         __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                            ? __bfloat162float(B_tile[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + wj * 8
-                                                      + lane / 4])
+                            ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
+                                                 + wj * 8 + lane / 4])
                             : 0.0f));
 
             mma_m16n8k16_bf16(Pf, Af, Bf);
@@ -102,8 +100,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                         for (int kk_low = 0; kk_low < 2; ++kk_low)
                             Af[kk_high * 4 + i16_high * 2 + kk_low] =
                                 __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                    ? __bfloat162float(A_tile[(wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
-                                                              + kk_high * 8 + (lane % 4) * 2 + kk_low])
+                                    ? __bfloat162float(A[(bi * TM + wi * 16 + i16_high * 8 + lane / 4) * K + ko * KI
+                                                         + kk_high * 8 + (lane % 4) * 2 + kk_low])
                                     : 0.0f));
 
             __align__(4) __nv_bfloat16 Bf[4];
@@ -114,8 +112,8 @@ hgemm(const __nv_bfloat16* __restrict__ A,
                     for (int kk_low = 0; kk_low < 2; ++kk_low)
                         Bf[kk_high * 2 + kk_low] =
                             __float2bfloat16((ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low < K
-                                ? __bfloat162float(B_tile[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + wj * 8
-                                                          + lane / 4])
+                                ? __bfloat162float(B[(ko * KI + kk_high * 8 + (lane % 4) * 2 + kk_low) * N + bj * TN
+                                                     + wj * 8 + lane / 4])
                                 : 0.0f));
 
             mma_m16n8k16_bf16(Pf, Af, Bf);

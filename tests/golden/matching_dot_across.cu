@@ -72,9 +72,8 @@ matching_dot_norm(float* __restrict__ norm, const float* __restrict__ B_global, 
         float* norm_tile = &norm[nb * 128];
         norm_tile[nt] = 0.0f;
 
-        const float* B_global_tile = &B_global[nb * 128];
         for (int d = 0; d < 128; ++d)
-            norm_tile[nt] += B_global_tile[d * M + nt] * B_global_tile[d * M + nt];
+            norm_tile[nt] += B_global[d * M + nb * 128 + nt] * B_global[d * M + nb * 128 + nt];
     }
 }
 

@@ -20,14 +20,13 @@ matching(const float* __restrict__ A, const float* __restrict__ B, int* __restri
         // cache_register(nearest.best, at=t)
         float nearest_best_reg = INFINITY;
 
-        const float* A_tile = &A[b * T * D];
         // fuse(dist.j, nearest.j) -> j
         for (int j = 0; j < M; ++j) {
             // cache_register(dist, at=j)
             float dist_reg = 0.0f;
 
             for (int d = 0; d < D; ++d) {
-                const float u = A_tile[t * D + d] - B[j * D + d];
+                const float u = A[(b * T + t) * D + d] - B[j * D + d];
                 dist_reg += u * u;
             }
 

@@ -18,7 +18,6 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
     // cache_register(F, at=b)
     float F_reg[C][3] = {};
 
-    const float* P_tile = &P[b * 1024 * 3];
     // tile(j, TJ) -> jo, ji
     for (int jo = 0; jo < (N + TJ - 1) / TJ; ++jo) {
         if (jo * TJ + t < N)
@@ -52,7 +51,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
             for (int j = 0; j < 2; ++j)
                 #pragma unroll
                 for (int axis1 = 0; axis1 < 3; ++axis1)
-                    P_reg[j][axis1] = P_tile[(t * C + j) * 3 + axis1];
+                    P_reg[j][axis1] = P[(b * 1024 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji) {
                 // tile(ji, U) -> ji, u
@@ -88,7 +87,7 @@ nbody(const float* __restrict__ P, const float* __restrict__ m, float* __restric
                 if (b * 1024 + t * C + j < N)
                     #pragma unroll
                     for (int axis1 = 0; axis1 < 3; ++axis1)
-                        P_reg[j][axis1] = P_tile[(t * C + j) * 3 + axis1];
+                        P_reg[j][axis1] = P[(b * 1024 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji)
                 #pragma unroll

@@ -20,28 +20,25 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
     // cache_register(part, at=b)
     float part_reg[C][3] = {};
 
-    const float* m_tile = &m[jp * 2048];
-    const float* P_tile = &P[jp * 2048 * 3];
-    const float* P_tile_ = &P[b * 512 * 3];
     // tile(j, TJ) -> jo, ji
     for (int jo = 0; jo < 8; ++jo) {
         if (jp * 2048 + jo * TJ + (TJ - 1) < N) {
             #pragma unroll
             for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
-                m_shared[m_shared_l * 128 + t] = m_tile[jo * TJ + m_shared_l * 128 + t];
+                m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * TJ + m_shared_l * 128 + t];
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
                 const int element = P_shared_l * 128 + t;
                 const int j = element / 3;
                 const int axis1 = element % 3;
-                P_shared[j][axis1] = P_tile[(jo * TJ + j) * 3 + axis1];
+                P_shared[j][axis1] = P[(jp * 2048 + jo * TJ + j) * 3 + axis1];
             }
         } else {
             #pragma unroll
             for (int m_shared_l = 0; m_shared_l < 2; ++m_shared_l)
                 if (jp * 2048 + jo * TJ + m_shared_l * 128 + t < N)
-                    m_shared[m_shared_l * 128 + t] = m_tile[jo * TJ + m_shared_l * 128 + t];
+                    m_shared[m_shared_l * 128 + t] = m[jp * 2048 + jo * TJ + m_shared_l * 128 + t];
 
             #pragma unroll
             for (int P_shared_l = 0; P_shared_l < 6; ++P_shared_l) {
@@ -49,7 +46,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                 const int j = element / 3;
                 const int axis1 = element % 3;
                 if (jp * 2048 + jo * TJ + j < N)
-                    P_shared[j][axis1] = P_tile[(jo * TJ + j) * 3 + axis1];
+                    P_shared[j][axis1] = P[(jp * 2048 + jo * TJ + j) * 3 + axis1];
             }
         }
 
@@ -62,7 +59,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
             for (int j = 0; j < 4; ++j)
                 #pragma unroll
                 for (int axis1 = 0; axis1 < 3; ++axis1)
-                    P_reg[j][axis1] = P_tile_[(t * C + j) * 3 + axis1];
+                    P_reg[j][axis1] = P[(b * 512 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji) {
                 // tile(ji, U) -> ji, u
@@ -98,7 +95,7 @@ nbody_part(const float* __restrict__ P, const float* __restrict__ m, float* __re
                 if (b * 512 + t * C + j < N)
                     #pragma unroll
                     for (int axis1 = 0; axis1 < 3; ++axis1)
-                        P_reg[j][axis1] = P_tile_[(t * C + j) * 3 + axis1];
+                        P_reg[j][axis1] = P[(b * 512 + t * C + j) * 3 + axis1];
 
             for (int ji = 0; ji < 64; ++ji)
                 #pragma unroll
@@ -154,13 +151,13 @@ nbody_F(float* __restrict__ F, const float* __restrict__ part, int N)
     const int fb = blockIdx.x;  // blocks(F.i2, 256) -> fb, ft
     const int ft = threadIdx.x;
 
-    if (fb * 256 + ft < N)
-        float* F_tile = &F[fb * 256 * 3];
+    if (fb * 256 + ft < N) {
         // rfactor(F, jp) -> part
         for (int d = 0; d < 3; ++d) {
-            F_tile[ft * 3 + d] = 0.0f;
+            F[(fb * 256 + ft) * 3 + d] = 0.0f;
 
             for (int jp = 0; jp < (N + 2047) / 2048; ++jp)
-                F_tile[ft * 3 + d] += part[(jp * N + fb * 256 + ft) * 3 + d];
+                F[(fb * 256 + ft) * 3 + d] += part[(jp * N + fb * 256 + ft) * 3 + d];
         }
+    }
 }

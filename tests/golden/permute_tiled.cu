@@ -14,19 +14,17 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
     // cache_shared(X, at=bc)
     __shared__ float X_shared[TC][65];
 
-    const float* X_tile = &X[(a * B + b) * C * D + bd * TD];
-    float* Y_tile = &Y[((bd * TD * B + b) * A + a) * C];
     for (int bc = 0; bc < (C + TC - 1) / TC; ++bc) {
         if (bd * TD + tc < D) {
             if (bc * TC + (TC - 1) < C) {
                 #pragma unroll
                 for (int part = 0; part < 16; ++part)
-                    X_shared[part * 4 + td][tc] = X_tile[(bc * TC + part * 4 + td) * D + tc];
+                    X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * TC + part * 4 + td) * D + bd * TD + tc];
             } else {
                 #pragma unroll
                 for (int part = 0; part < 16; ++part)
                     if (bc * TC + part * 4 + td < C)
-                        X_shared[part * 4 + td][tc] = X_tile[(bc * TC + part * 4 + td) * D + tc];
+                        X_shared[part * 4 + td][tc] = X[((a * B + b) * C + bc * TC + part * 4 + td) * D + bd * TD + tc];
             }
         }
 
@@ -38,12 +36,13 @@ permute(const float* __restrict__ X, float* __restrict__ Y, int A, int B, int C,
                 // unroll(wd)
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd)
-                    Y_tile[(wd * ROWS + td) * B * A * C + bc * TC + tc] = X_shared[tc][wd * ROWS + td];
+                    Y[(((bd * TD + wd * ROWS + td) * B + b) * A + a) * C + bc * TC + tc] = X_shared[tc][wd * ROWS + td];
             } else {
                 #pragma unroll
                 for (int wd = 0; wd < 16; ++wd)
                     if (bd * TD + wd * ROWS + td < D)
-                        Y_tile[(wd * ROWS + td) * B * A * C + bc * TC + tc] = X_shared[tc][wd * ROWS + td];
+                        Y[(((bd * TD + wd * ROWS + td) * B + b) * A + a) * C + bc * TC + tc] =
+                            X_shared[tc][wd * ROWS + td];
             }
         }
 

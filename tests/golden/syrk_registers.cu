@@ -24,8 +24,6 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
     // cache_register(C, at=bj)
     float C_reg[WM][WN] = {};
 
-    const float* A_tile = &A[bi * TM * K];
-    const float* A_tile_ = &A[bj * TN * K];
     // tile(k, TK) -> ko, ki
     for (int ko = 0; ko < (K + TK - 1) / TK; ++ko) {
         if (ko * TK + (tid % 4) * 4 + 3 < K) {
@@ -34,7 +32,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                    const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                     Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                     Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                     Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -45,7 +43,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                 for (int part = 0; part < 2; ++part) {
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
-                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A_tile_[i * K + ko * TK + k * 4]);
+                    const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
                     Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                     Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                     Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;
@@ -57,7 +55,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bi * TM + i < M) {
-                        const float4 A_vec = *reinterpret_cast<const float4*>(&A_tile[i * K + ko * TK + k * 4]);
+                        const float4 A_vec = *reinterpret_cast<const float4*>(&A[(bi * TM + i) * K + ko * TK + k * 4]);
                         Ai[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec.x;
                         Ai[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec.y;
                         Ai[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec.z;
@@ -70,7 +68,7 @@ syrk(const float* __restrict__ A, float* __restrict__ C, int M, int K)
                     const int i = part * 64 + tid / 4;
                     const int k = tid % 4;
                     if (bj * TN + i < M) {
-                        const float4 A_vec2 = *reinterpret_cast<const float4*>(&A_tile_[i * K + ko * TK + k * 4]);
+                        const float4 A_vec2 = *reinterpret_cast<const float4*>(&A[(bj * TN + i) * K + ko * TK + k * 4]);
                         Aj[k * 4][i ^ (((k * 4) & 15) << 1)] = A_vec2.x;
                         Aj[k * 4 + 1][i ^ (((k * 4 + 1) & 15) << 1)] = A_vec2.y;
                         Aj[k * 4 + 2][i ^ (((k * 4 + 2) & 15) << 1)] = A_vec2.z;

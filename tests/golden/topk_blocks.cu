@@ -47,12 +47,10 @@ topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at
     for (int c = 0; c < 4; ++c)
         load_vector<float4>(X_reg[c], &X[i * 4096 + c * 1024 + w * 128 + l * 4]);
 
-    float* best_row = &best[i * 16];
-    int* at_row = &at[i * 16];
     for (int r = 0; r < 16; ++r) {
         // keep_ranks(last, place, found, r)
-        float last_reg = r >= 1 ? best_row[r - 1] : INFINITY;
-        int place_reg = r >= 1 ? at_row[r - 1] : -1;
+        float last_reg = r >= 1 ? best[i * 16 + r - 1] : INFINITY;
+        int place_reg = r >= 1 ? at[i * 16 + r - 1] : -1;
 
         // cache_register(al, at=r)
         int al_reg = 0;
@@ -96,7 +94,7 @@ topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at
             }
 
             if (w == 0) {
-                at_row[r] = 0;
+                at[i * 16 + r] = 0;
                 at_best_reg = -INFINITY;
             }
         }
@@ -108,15 +106,15 @@ topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at
             for (int w2 = 0; w2 < 8; ++w2) {
                 const float candidate = aw_best_shared[w2];
                 const int index = aw_shared[w2];
-                if (candidate > at_best_reg || (candidate == at_best_reg && index < at_row[r])) {
+                if (candidate > at_best_reg || (candidate == at_best_reg && index < at[i * 16 + r])) {
                     at_best_reg = candidate;
-                    at_row[r] = index;
+                    at[i * 16 + r] = index;
                 }
             }
 
-            float found_reg = at_row[r] >= 0 && at_row[r] < 4096 ? X[i * 4096 + at_row[r]] : -INFINITY;
-            best_row[r] =
-                found_reg < last_reg | ((found_reg == last_reg) & at_row[r] > place_reg) ? found_reg : -INFINITY;
+            float found_reg = at[i * 16 + r] >= 0 && at[i * 16 + r] < 4096 ? X[i * 4096 + at[i * 16 + r]] : -INFINITY;
+            best[i * 16 + r] =
+                found_reg < last_reg | ((found_reg == last_reg) & at[i * 16 + r] > place_reg) ? found_reg : -INFINITY;
         }
 
         __syncthreads();  // before the next r overwrites aw.shared and aw.best.shared

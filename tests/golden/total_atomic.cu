@@ -42,12 +42,11 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
     __shared__ float pw_shared[32];
 
     float pl_reg = 0.0f;
-    const float* x_tile = &x[b * 65536];
     if (b * 65536 + 65535 < N) {
         for (int c = 0; c < 16; ++c) {
             // cache_register(x, at=c, vector=4)
             float x_reg[4];
-            load_vector<float4>(x_reg, &x_tile[c * 4096 + w * 128 + l * 4]);
+            load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
 
             #pragma unroll
             for (int v = 0; v < 4; ++v)
@@ -57,7 +56,7 @@ total_pl(const float* __restrict__ x, float* __restrict__ y, int N)
         for (int c = 0; c < 16; ++c) {
             float x_reg[4];
             if (b * 65536 + c * 4096 + w * 128 + l * 4 + 3 < N)
-                load_vector<float4>(x_reg, &x_tile[c * 4096 + w * 128 + l * 4]);
+                load_vector<float4>(x_reg, &x[b * 65536 + c * 4096 + w * 128 + l * 4]);
 
             #pragma unroll
             for (int v = 0; v < 4; ++v)

@@ -1,22 +1,23 @@
 """A pointer to the tile of an array that a block works on, where several lines would spell out where it begins.
 
-A[(bi*128 + i)*K + ko*8 + k]        const float* A_tile = &A[bi * 128 * K];
-                                    A_tile[i * K + ko*8 + k]
+C[(bi*128 + i)*N + bj*128 + j]      float* C_tile = &C[bi * 128 * N + bj * 128];
+                                    C_tile[i * N + j]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.nodes import BLOCK_KINDS
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import BLOCK_KINDS, Access
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.program import Call, For, Function, If, Launch, Spmd, nodes
 
 Places = tuple[Affine, ...]  # of an element, the slowest dimension first
 
+_ONCE = ("tiles", "unrolled", "vector")  # loops whose body is run once in a tile, or written out
 OFTEN = 2  # accesses to one tile that are worth a pointer
 
 
@@ -47,25 +48,46 @@ class Pointers:
 
 
 def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
-    """What is worth a pointer in the text of `launch`, beside the `names` that it has."""
+    """What is worth a pointer in the text of `launch`, beside the `names` that it has.
+
+    Not what loops read: the pointer has two registers all the while then. On an H100 gemm:warps took 1 % longer so, and
+    gemm:transposed 3 %. Nor where data say which tiles there are: a tile may begin at any row then.
+    """
     blocks = frozenset(name for name, kind, _ in launch.coordinates if kind in BLOCK_KINDS)
     found = Pointers(blocks, blocks | frozenset(launch.kernel.sizes))
-    tiles: dict[tuple[str, Places], list[Places]] = {}  # the places in each, from where it begins
-    buffers: dict[tuple[str, Places], str] = {}
-    for access in accesses(launch.body):
-        buffer = launch.buffers[access.buffer]
-        if buffer.space == "global":
-            places = tuple(access.index[d] for d in buffer.order)
-            key = names[access.buffer], found.start(places)
-            tiles.setdefault(key, []).append(tuple(p - s for p, s in zip(places, key[1], strict=True)))
-            buffers[key] = access.buffer
+    tiles: dict[tuple[str, Places], list[Access]] = {}
+    for access in () if launch.ends else accesses(launch.body):
+        if (buffer := launch.buffers[access.buffer]).space == "global":
+            start = found.start(tuple(access.index[d] for d in buffer.order))
+            tiles.setdefault((names[access.buffer], start), []).append(access)
+    outside = {*accesses(tuple(_outside_of_loops(launch.body)))}
     taken = {*names.values(), launch.name}
     worth: dict[tuple[str, Places], tuple[str, str]] = {}
-    for (array, start), inside in tiles.items():
-        is_row = start[1:] and start[-1] == const(0) and all(p == const(0) for places in inside for p in places[:-1])
+    for (array, start), every in tiles.items():
+        order = launch.buffers[every[0].buffer].order
+        inside = [tuple(a.index[d] - s for d, s in zip(order, start, strict=True)) for a in every]
         is_one = all(place.is_const for places in inside for place in places)
-        has_border = any(place.const < 0 for places in inside for place in places) and not is_row
-        if len(inside) >= OFTEN and any(place.terms for place in start) and not is_one and not has_border:
-            name = fresh(f"{array}_{'row' if is_row else 'tile'}", taken)
-            worth[array, start] = buffers[array, start], name
+        has_border = any(place.const < 0 for places in inside for place in places)
+        in_tile = any(place.terms for place in start) and not is_one and not has_border
+        if in_tile and len(every) >= OFTEN and outside.issuperset(every):
+            name = fresh(f"{array}_tile", taken)
+            worth[array, start] = every[0].buffer, name
     return Pointers(found.blocks, found.known, worth)
+
+
+def _outside_of_loops(body: tuple[Spmd, ...]) -> Iterator[Spmd]:
+    """The nodes that a thread comes to once in a tile, those under tests and in unrolled loops too."""
+    loops = [node for node in nodes(body) if isinstance(node, For) and node.kind not in _ONCE]
+    called = {node.function for node in nodes(loops) if isinstance(node, Call)}
+    for node in body:
+        match node:
+            case If():
+                yield from _outside_of_loops((*node.body, *node.orelse))
+            case For(kind=kind) if kind in _ONCE:
+                yield from _outside_of_loops(node.body)
+            case Function(name) if name not in called:
+                yield from _outside_of_loops(node.body)
+            case For() | Function():
+                pass
+            case _:
+                yield node
