@@ -108,6 +108,13 @@ def test_what_is_no_file_ends_with_2(file, cli) -> None:
         assert len(cli(["emit", "gemm", "--schedule", "tiled", "-o", file], 2).err) < 800
 
 
+def test_a_schedule_at_another_place_is_shown_its_own(cli) -> None:
+    assert "note: a schedule stands behind a colon, gemm:tiled" in cli("check gemm tiled", 2).err
+    for words in ("suggest gemm:tiled", "check gemm:tiled:naive"):  # the first one takes no schedule, the other one
+        assert "there is no file 'gemm:tiled'" in (said := cli(words, 2).err)
+        assert said.endswith("note: did you mean 'gemm'?\n")
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 def test_sizes_at_which_a_tensor_is_empty(command, tmp_path, cli) -> None:
     (tmp_path / "mine.tg").write_text(SHRUNK)

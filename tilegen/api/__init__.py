@@ -34,7 +34,7 @@ def load(path_or_text: str | Path, *, cache: bool = True) -> File:
     text = read_file(name, MOST_CHARACTERS * 4)
     if text is not None:
         return from_text(text, name, cache=cache)
-    notes = did_you_mean(name, stock_names(), "the stock files are")
+    notes = did_you_mean(name.partition(":")[0] or name, stock_names(), "the stock files are")
     raise UsageError(f"there is no file '{shorten(name)}', and no stock file of that name", notes=notes)
 
 

@@ -71,6 +71,8 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         error.show()
+        if "unexpected extra argument" in error.message:
+            print("  note: a schedule stands behind a colon, gemm:tiled; sizes behind --size, M=64", file=sys.stderr)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED

@@ -142,7 +142,7 @@ def new_command(path: str, source: str, kernel: str | None, force: bool) -> int:
     """Write a file of your own at PATH: a kernel and a schedule with all of its steps; or a copy of a whole FILE.
 
     Where FILE has no schedule, the new one has what tilegen suggest writes.
-    A schedule that is refused is not written.
+    A schedule that is refused is not written; a whole FILE is copied as it is.
     """
     request = _request(source, kernel)
     file, names = request.load(), request.schedule
