@@ -108,6 +108,12 @@ def test_what_is_no_file_ends_with_2(file, cli) -> None:
         assert len(cli(["emit", "gemm", "--schedule", "tiled", "-o", file], 2).err) < 800
 
 
+def test_what_no_gpu_can_launch_is_refused_before_anything_is_computed(cli, monkeypatch) -> None:
+    monkeypatch.setattr("tilegen.lab.checks.check.cases", None)
+    said = cli("check transpose:tiled --size M=3000000 N=16 --device interpreter", 3).err
+    assert "transpose needs 93750 blocks along y" in said
+
+
 def test_a_schedule_at_another_place_is_shown_its_own(cli) -> None:
     assert "note: a schedule stands behind a colon, gemm:tiled" in cli("check gemm tiled", 2).err
     for words in ("suggest gemm:tiled", "check gemm:tiled:naive"):  # the first one takes no schedule, the other one

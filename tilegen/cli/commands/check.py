@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +18,7 @@ from tilegen.cli.shell.interrupt import exit_code, run_until_interrupted
 from tilegen.cli.shell.records import environment_of, origin_of
 from tilegen.cli.shell.request import Request
 from tilegen.errors import LimitError, NothingCompared, ProofError, SourceError, TilegenError, WrongResult
-from tilegen.ir.comparison.tolerance import tolerance_of
+from tilegen.ir.comparison.tolerance import Tolerance, tolerance_of
 from tilegen.ir.nodes import Tree
 from tilegen.ir.printing.shown import size_words
 
@@ -97,29 +99,39 @@ def _check_all(
     `found` gets the results as they come, for someone who does not wait for the end.
     """
     from tilegen.backends.devices.devices import program
-    from tilegen.lab.checks.check import cases_by_tolerance
+    from tilegen.lab.checks.check import cases
 
-    progress("reference", 0, 1)
-    tried = cases_by_tolerance(next(iter(trees.values())).kernel, trees.values(), sizes)
+    kernel = next(iter(trees.values())).kernel
+
+    @cache
+    def tried(tolerance: Tolerance) -> list[Case]:
+        progress("reference", 0, 1)
+        return cases(kernel, sizes, tolerance)
+
     for number, (name, tree) in enumerate(trees.items()):
         progress(f"check {name}", number, len(trees))
-        for state in _states(program(tree, engine, unproved=unproved), tried[tolerance_of(tree)], runs):
+        for state in _states(program(tree, engine, unproved=unproved), sizes, partial(tried, tolerance_of(tree)), runs):
             found[name] = state
 
 
-def _states(compiled: Program, tried: Sequence[Case], runs: int) -> Iterator[_Checked]:
-    """What is known of a program after each thing that it is asked."""
+def _states(
+    compiled: Program, sizes: Sequence[Mapping[str, int]], tried: Callable[[], Sequence[Case]], runs: int
+) -> Iterator[_Checked]:
+    """What is known of a program after each thing that it is asked; the cases are made when it can be launched."""
     from tilegen.lab.checks.check import check_case, require_compared
     from tilegen.lab.checks.repeat import repeat_cases
+    from tilegen.lowering.launch.grid import count_blocks
 
     found = _Checked()
     try:
         yield (found := replace(found, proof=compiled.verdict, needs=_needs(compiled)))
-        for case in tried:
+        for launch, at in product(compiled.cuda.launches(compiled.cuda.main()[0]), sizes):
+            count_blocks(launch.name, launch.grid, at, dealt=launch.dealt > 0)
+        for case in tried():
             trials = (*found.trials, check_case(compiled, case))
             yield (found := replace(found, proof=compiled.verdict, trials=trials))
         require_compared(found.trials)
-        yield replace(found, repeated=repeat_cases(compiled, tried, runs) if runs else ())
+        yield replace(found, repeated=repeat_cases(compiled, tried(), runs) if runs else ())
     except (WrongResult, NothingCompared, ProofError, LimitError, SourceError) as error:
         yield replace(found, trials=(), error=error)
 
