@@ -159,8 +159,8 @@ def topk(i: Inputs, k: int) -> dict[str, Any]:
 
 def recurrence(i: Inputs) -> dict[str, Any]:
     y = np.zeros_like(i["X"])
-    for j in range(y.shape[1]):
-        y[:, j] = i["A"][:, j] * (y[:, j - 1] if j else 0) + i["X"][:, j]
+    for j in range(y.shape[-1]):
+        y[..., j] = i["A"][..., j] * (y[..., j - 1] if j else 0) + i["X"][..., j]
     return {"y": y}
 
 
@@ -394,6 +394,7 @@ CASES = [
       for name in ("keypoints", "keypoints_ordered")),
     Case("schedules/prefix", "prefix", VECTOR, lambda i: {"y": i["x"].cumsum()}),
     Case("schedules/recurrence", "recurrence", MN, recurrence),
+    Case("schedules/recurrence_long", "recurrence_long", VECTOR, recurrence),
     Case("schedules/columns", "sum_columns", MN, lambda i: {"y": i["X"].sum(axis=0)}),
     Case("schedules/rows", "sum_rows", MN, lambda i: {"y": i["X"].sum(axis=1)}),
     Case("schedules/rows", "softmax_rows", MN, softmax),
