@@ -285,3 +285,25 @@ schedule boxes for shifted():
     bulk(A.old.shared)
 """)
     assert "// arrays A[N], t[N]; t overlaps no other\n" in emit(lower(tree), "cuda")
+
+
+SHARED_ROW = """kernel scaled(X: f32[M, N]) -> s: f32[M], Y: f32[M, N]:
+    s[i] = max[j](X[i, j])
+    Y[i, j] = X[i, j] / s[i]
+
+schedule rows for scaled():
+    fuse(s.i, Y.i) -> i
+    tile(Y.j, 32) -> o, t
+    bind(i, block.x)
+    bind(t, thread.x)
+"""
+
+
+@pytest.mark.parametrize(("language", "word"), [("cuda", "__restrict__"), ("opencl", "restrict")])
+def test_no_compiler_may_read_before_a_barrier_what_another_thread_writes(language, word):
+    """By a restricted pointer nvcc did: no other thread could have written there."""
+    text = emit(lower(tree_from(SHARED_ROW)), language)
+    assert "s is complete: written above, read below" in text
+    assert f"float* {word} X" in text
+    assert "float* s" in text
+    assert f"float* {word} s" not in text

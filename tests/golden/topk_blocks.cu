@@ -30,7 +30,7 @@ template <typename Vector, typename T> __device__ __forceinline__ void load_vect
 // arrays X[M][4096], best[M][16], at[M][16]; best and at overlap no other
 // needs X aligned to 16 bytes
 extern "C" __global__ void __launch_bounds__(256)
-topk(const float* __restrict__ X, float* __restrict__ best, int* __restrict__ at)
+topk(const float* __restrict__ X, float* best, int* at)
 {
     const int i = blockIdx.x;   // rows_of_ranks(last.i, place.i, at.i, found.i, best.i, r) -> i; bind_warps(i, w, l)
     const int w = threadIdx.y;  // share_block(j, WARPS) -> c, w, l, v

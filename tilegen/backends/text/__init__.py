@@ -32,7 +32,7 @@ from tilegen.lowering.integers.integers import shapes
 from tilegen.lowering.launch.grid import Product, limits_of_grid
 from tilegen.lowering.launch.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import Fence
+from tilegen.lowering.launch.timelines import Barrier, Fence
 
 STATIC_SHARED_LIMIT = 48 * 1024
 _AXES = ("x", "y", "z")
@@ -242,13 +242,15 @@ def parameters_of(launch: Launch, language: str = "cuda") -> list[tuple[str, str
 def _parameters(launch: Launch, writer: Writer) -> list[tuple[str, str, str]]:
     written = written_by(launch)
     cuda = writer.dialect is CUDA
-    # What is constant for a whole kernel may be read before a wait for the launch that writes it.
-    pointer = "* restrict" if not cuda else "*" if launch.dependent else "* __restrict__"
+    restrict = "* __restrict__" if cuda else "* restrict"
+    # A compiler may move accesses by such pointers past all that waits: for the launch before, or for other threads.
+    crossing = any(isinstance(node, Barrier) and node.of_global for node in launch.nodes)
     space = "" if cuda else "__global "
     names, integer = writer.names, index_type(launch, writer.dialect)
     found = []
     for name in launch.tensors:
         constness = "" if name in written else "const "
+        pointer = "*" if (cuda and launch.dependent) or (crossing and name in written) else restrict
         found.append(("array", names[name], f"{space}{constness}{writer.storage(name)}{pointer}"))
     found += [("tensor map", names[each.name], "const __grid_constant__ TensorMap") for each in launch.maps]
     found += [("scalar", names[scalar.name], writer.working_type(scalar.dtype)) for scalar in launch.scalars]
