@@ -117,7 +117,14 @@ class Tile:
     warps_along: int
 
 
-TILES = (Tile(128, 256, 4, 2), Tile(128, 128, 2, 2), Tile(64, 128, 2, 2), Tile(64, 64, 1, 2), Tile(32, 64, 1, 1))
+TILES = (
+    Tile(128, 256, 4, 2),
+    Tile(128, 128, 2, 2),
+    Tile(64, 128, 2, 2),
+    Tile(64, 64, 1, 2),
+    Tile(32, 64, 1, 1),
+    Tile(64, 32, 1, 1),
+)
 
 
 def tiles_for(form: Form, machine: Machine) -> list[Tile]:
