@@ -19,10 +19,13 @@ from tests.support.mutants.kinds import (
 from tests.support.mutants.places import each
 from tests.support.tensor_core_kernels import LOADED
 from tests.support.warpgroup_kernels import CASES as WARPGROUPS
+from tests.support.written import tree_from
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Const, Load, Stmt
 from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.ir.walk import rewrite
+from tilegen.lowering import lower
+from tilegen.lowering.launch.claims import Claim
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import (
     Combine,
@@ -84,6 +87,28 @@ schedule s for largest():
     cache_register(y, at=i)
     cache_register(y.best, at=i)
 """
+ENDS = """
+kernel sums(x: f32[N], start: i32[M + 1]) -> y: f32[M]:
+    y[i] = sum[j in start[i]..start[i + 1]](x[j])
+
+schedule s for sums():
+    blocks(i, 4) -> b, t
+    cache_register(y, at=t)
+"""
+PICKED = """
+kernel embedded(token: i64[T], dY: f32[T, D]) -> dW: f32[V, D]:
+    dW[v, d] = sum[t](dY[t, d] if token[t] == v else 0)
+
+schedule s for embedded():
+    reassociate(dW)
+    atomic(dW)
+    order(t, v, d)
+    scatter(v)
+    bind(t, block.x)
+    tile(d, 4) -> c, l
+    bind(l, thread.x)
+"""
+A_BARRIER = Barrier(claims=(Claim("RAW", "dW", None),))
 
 
 def first(kind, change):
@@ -111,6 +136,14 @@ STORED_ALONE = Stmt("Y", Access("Y", (var("bj") * 64, var("bi") * 32)), Load("ou
 
 ZERO = Const(0.0, "f32")
 ALONE = Condition(var("tid"), equal=True)
+
+
+def is_ragged(node):
+    return isinstance(node, For) and node.kind == "ragged"
+
+
+def is_scatter(node):
+    return isinstance(node, For) and node.kind == "scatter"
 
 
 def is_roles(node):
@@ -204,6 +237,11 @@ CASES = {
         LANES,
         lambda launch: first(Combine, lambda n: (replace(n, lanes=64),))(replace(launch, block=(64, 1, 1))),
     ),
+    # loops whose ends data give
+    "is read before a test that does not depend on it": (
+        ENDS,
+        first(is_ragged, lambda node: (replace(node, body=(If((Condition(var("t") - 1),), node.body),)),)),
+    ),
     # barriers of bulk copies
     "a barrier is started twice": (
         COPIED,
@@ -290,3 +328,12 @@ def test_boxes_are_refused(sentence):
     tree, launch = program(text)
     with pytest.raises(Refused, match=sentence):
         check_boxes(change(launch), Facts(tree.kernel), {})
+
+
+def test_threads_do_not_meet_in_a_loop_of_which_each_runs_what_its_data_pick():
+    tree = tree_from(PICKED)
+    *others, last = lower(tree)
+    faulty = first(is_scatter, lambda node: (replace(node, body=(A_BARRIER, *node.body)),))(last)
+    found = prove(tree.kernel, (*others, faulty), tree.reassociated).violation
+    assert found is not None
+    assert found.violation.sentence == "threads meet in loop 'v', of which each runs what its data pick"
