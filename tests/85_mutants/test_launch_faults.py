@@ -53,6 +53,40 @@ def test_products_of_a_batch_run_with_their_rows_by_way_of_shared_memory():
     assert faults(lower(tree), tree, {"Z": 2, "M": 10, "N": 8, "K": 8}) is None
 
 
+# A lies beside the slots, for all iterations.
+BESIDE = """
+kernel sums(A: bf16[M, 64], B: bf16[R, N, 64]) -> C: f32[M, N]:
+    C[i, j] = sum[r, k](f32(A[i, k]) * f32(B[r, j, k]))
+
+schedule s for sums():
+    tile(i, 64) -> bi, ti
+    tile(j, 64) -> bj, tj
+    tile(ti, 64) -> wi, i64
+    tile(k, 16) -> fk, k16
+    order(bi, bj, r, wi, fk, i64, tj, k16)
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(wi, thread.y)
+    cache_register(C, at=bj, vector=2) -> Cf
+    cache_shared(A, at=bj, vector=8) -> As
+    cache_shared(B, at=r, vector=8) -> Bs
+    swizzle(As, 8)
+    swizzle(Bs, 8)
+    tensorize(i64, tj, k16, by=wgmma_m64n64k16_bf16)
+    bulk(Bs)
+    pipeline(r, 2)
+    specialize(r, overlap=1)
+"""
+
+
+def test_products_run_on_whatever_they_read_that_the_loop_does_not_write():
+    tree, launch = program(BESIDE)
+    assert "complete_earlier_wgmma();" in emit((launch,))
+    assert prove(tree.kernel, (launch,), tree.reassociated).verdict == "proved"
+    assert difference(emit((launch,)), (launch,), "cuda") is None
+    assert faults((launch,), tree, {"M": 64, "N": 2, "R": 2}) is None
+
+
 def printed(launch):
     """The text; None where the printer has no words for it, such as a wait for a phase that its ring is not in."""
     try:

