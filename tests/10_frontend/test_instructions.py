@@ -47,7 +47,7 @@ COPIES = {
     for name in names
 }
 
-STORES = ["stmatrix_c_warpgroup_bf16", "stmatrix_c_warpgroup_f16"]
+STORES = [f"stmatrix_c_warpgroup_{word}" for word in ("bf16", "f16", "trans_bf16", "trans_f16")]
 WGMMA = [name for name in instructions() if name.startswith("wgmma")]
 
 
@@ -89,7 +89,7 @@ def test_a_warpgroup_stores_as_four_warps_do(name: str) -> None:
 
 @pytest.mark.parametrize("name", WGMMA)
 def test_wgmma_says_what_it_computes(name: str) -> None:
-    """The shape, the types and the order of B stand in the text, and are those of the declaration."""
+    """The shape, the types and the order of A and B stand in the text, and are those of the declaration."""
     instruction = stock_instructions()[name]
     shape, result, *factors = re.search(
         r"wgmma.mma_async.sync.aligned.(\w+)\.(\w+)\.(\w+)\.(\w+) ", instruction.ptx
@@ -104,7 +104,7 @@ def test_wgmma_says_what_it_computes(name: str) -> None:
     assert does.registers in (None, in_registers)
     assert in_registers == ("registers" in name)
     described = [instruction.layout(x).along for x in "AB"[in_registers:]]
-    assert described == ["k"] * (not in_registers) + ["j" if does.transposed[1] else "k"]
+    assert described == ["i" if does.transposed[0] else "k", "j" if does.transposed[1] else "k"][in_registers:]
 
 
 @pytest.mark.parametrize("name", [name for name in WGMMA if "registers" in name])
