@@ -146,7 +146,7 @@ def test_the_output_says_how_steady_times_were_taken(capsys) -> None:
     said = capsys.readouterr().out
     assert "98.7" in said
     assert (
-        "steady: a sample is 0.35 s of one of them without a pause, behind as long untimed; 5 samples of each, in "
+        "steady: a sample is 0.35 s of one of them without a pause, after as long untimed; 5 samples of each, in "
         "random order\n"
     ) in said
 

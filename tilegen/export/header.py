@@ -34,7 +34,7 @@ def _about(interface: Interface) -> list[str]:
     for scalar in interface.scalars:
         rounded = "a number that is rounded to " if scalar.dtype in SHORT_FLOATS else ""
         lines.append(f"  {interface.names[scalar.name]}: {rounded}{scalar.dtype}")
-    lines.append("Elements lie one behind another, the last dimension the fastest where nothing else is said.")
+    lines.append("Elements lie one after another, the last dimension the fastest where nothing else is said.")
     if kernel.sizes:
         facts = "".join(f", {show_fact(condition)}" for condition in kernel.assumptions)
         lines.append(f"Sizes are at least 1, or 0 where all outputs are empty{facts}.")

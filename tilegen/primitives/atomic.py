@@ -37,7 +37,7 @@ class Atomic:
           for k < K
             atomic z[i] += x[k] * y[k, i]
 
-    The result starts in a launch of its own, ahead, so that it is there for all that update it; a part in shared
+    The result starts in a launch of its own before, so that it is there for all that update it; a part in shared
     memory starts where it is, for the threads of its block. What comes at once comes in any order, which reassociate
     allows; an unordered_list has its hits in any order anyway. There are atomic sums of f32, f64 and i32, the max and
     min of i32, and lists that count in i32. Few updates are better than many: rfactor makes parts, each of which one

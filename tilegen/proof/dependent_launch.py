@@ -7,7 +7,7 @@ by a wait, on every path, and no thread reads or writes global memory before it.
 
 Why: the wait returns when the launch before is complete and what that has written is visible (PTX ISA, griddepcontrol).
 That launch is complete when all its threads are, and each of these came by a wait of its own: by induction all launches
-ahead are complete, and visible, also where a launch two ahead has let its next one begin long ago. So what is read has
+before are complete, and visible, also where a launch two before has let its next begin long ago. So what is read has
 been written, and what is overwritten is no longer read. The first one that begins early finds what stands on the stream
 complete by the same wait; a launch that does not ask for it begins when all before are complete. One without a wait may
 be complete before those before it are, and the next one would not know: it is refused.

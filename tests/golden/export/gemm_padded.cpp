@@ -71,7 +71,7 @@ long long shown(Int value)
     return static_cast<long long>(value);
 }
 
-// Puts the scratch arrays into the workspace, one behind another; returns the bytes that they take.
+// Puts the scratch arrays into the workspace, one after another; returns the bytes that they take.
 Int place_scratch(const Sizes& size, Arguments& given, const void* workspace)
 {
     const uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);

@@ -14,7 +14,7 @@ extern "C" {
 //   A: bf16[M, K], read
 //   B: bf16[K, N], read
 //   C: bf16[M, N], written
-// Elements lie one behind another, the last dimension the fastest where nothing else is said.
+// Elements lie one after another, the last dimension the fastest where nothing else is said.
 // Sizes are at least 1, or 0 where all outputs are empty.
 // What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is reported later.
 cudaError_t hgemm_launch(const void* A, const void* B, void* C, int64_t M, int64_t K, int64_t N, void* workspace,

@@ -167,8 +167,8 @@ def _layout_lines(operand: Layout) -> Iterator[str]:
     if isinstance(operand, SharedMatrix):
         yield f"{operand.operand.name}: {operand.operand.dtype}{list(operand.shape)}, in shared by descriptor"
         pieces = ", ".join(map(str, PIECES))
-        yield f"  rows along {operand.along} of {pieces} bytes, eight one behind the other, swizzled; or rows of two"
-        yield f"  units, not swizzled, each {ROW_BYTES} bytes behind the one before, in blocks of eight"
+        yield f"  rows along {operand.along} of {pieces} bytes, eight one after the other, swizzled; or rows of two"
+        yield f"  units, not swizzled, each {ROW_BYTES} bytes after the one before, in blocks of eight"
         return
     elements: dict[tuple[int, int], tuple[int, ...]] = {operand.place(point): point for point in operand.points()}
     form = f" as {operand.format}" if operand.format else ""

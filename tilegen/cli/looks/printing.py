@@ -262,7 +262,7 @@ def _steady_note(result: Comparison) -> str:
     """How times with `--steady` were taken."""
     samples = max((row.time.samples for row in result.rows if row.time), default=0)
     return (
-        f"steady: a sample is {result.steady:g} s of one of them without a pause, behind as long untimed; "
+        f"steady: a sample is {result.steady:g} s of one of them without a pause, after as long untimed; "
         f"{samples} samples of each, in random order"
     )
 

@@ -95,9 +95,9 @@ def _form_of(buffer: Buffer, layout: SharedMatrix, rows: Numbers, columns: Numbe
         raise NotDescribed(
             f"'{buffer.name}' does not hold the operand {name} in rows along '{layout.along}' that a descriptor "
             "tells of",
-            f"row {rows[at]}, element {columns[at]} of {name} is {offsets[at]} bytes behind its start, and the "
+            f"row {rows[at]}, element {columns[at]} of {name} is {offsets[at]} bytes after its start, and the "
             f"hardware looks for it at {wanted[at]}",
-            f"rows of {piece} bytes, eight one behind the other; layout=[...] of cache_shared says what a row is",
+            f"rows of {piece} bytes, eight one after the other; layout=[...] of cache_shared says what a row is",
         )
     # In rows along the index that is not summed, which are longer, the two distances would change their meaning.
     if piece == ROW_BYTES and (columns.max() >= rows.max() or (columns.max() + 1) * size != 2 * ROW_BYTES):

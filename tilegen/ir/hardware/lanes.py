@@ -9,7 +9,7 @@
 
 A thread.x loop around a reduction whose target does not depend on it combines: its iterations are neighbouring
 lanes of one warp. What reads the target right beside that has it as it is there in sequence: with the terms of the
-lanes ahead, or up to its own. A register that is touched inside and outside of the loops of an axis is there once for
+earlier lanes, or up to its own. A register that is touched inside and outside of the loops of an axis is there once for
 each thread along it, all with the same contents: what writes it outside is done by all of them.
 """
 

@@ -58,7 +58,7 @@ def _check_blocks(launch: Node, path: tuple[Loop, ...], box: BoxCopy) -> int:
     blocks = next((each for each in path if each.name == name and each.kind in BLOCK_KINDS), None)
     if blocks is None:
         message = f"'{box.target}' is shared by the blocks of '{name}', and is in no loop of blocks of that name"
-        raise NoForm(message, way="put multicast behind the steps that change these loops")
+        raise NoForm(message, way="put multicast after the steps that change these loops")
     if not blocks.extent.is_const or not 2 <= blocks.extent.const <= CLUSTER_LIMIT:
         raise NoForm(
             f"'{name}' has {blocks.extent} iterations, and a cluster has 2 to {CLUSTER_LIMIT} blocks",

@@ -65,7 +65,7 @@ def _check_uses(launch: Node, home: Loop, box: BoxCopy) -> None:
     )
     if not behind or behind < everywhere:
         message = f"'{box.target}' is used in another body of loops than the one in which a bulk copy fills it"
-        raise _no_form(box, message, "order the loops so that its uses stand behind the copy")
+        raise _no_form(box, message, "order the loops so that its uses stand after the copy")
 
 
 def _check_count(path: Sequence[Loop], box: BoxCopy, stages: int) -> None:

@@ -1,4 +1,4 @@
-"""Which kernels are one matrix product, batched or not, in any storage order, with roundings ahead and behind."""
+"""Which kernels are one matrix product, batched or not, in any storage order, with roundings before and after."""
 
 from __future__ import annotations
 

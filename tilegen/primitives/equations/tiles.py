@@ -66,7 +66,7 @@ class Tiles:
         return made, substitute(self.prefix.term_at(place), here)
 
     def ahead(self, name: str, total: Equation, factor: str | None) -> Equation:
-        """What the tiles ahead have come to; with `factor` of each, of a linear reduction."""
+        """What the tiles before have come to; with `factor` of each, of a linear reduction."""
         frame = self.frame(name)
         word = f"{self.prefix.k.index}o"
         ko = Range(Names(self.taken, name).of(word), frame[-1].extent, word)
@@ -86,7 +86,7 @@ class Tiles:
         )
 
     def combined(self, ahead: str, local: str, factors: str | None) -> tuple[Equation, tuple[Affine, ...]]:
-        """The prefix of the tiles ahead combined with that inside of the tile, and the point that it is."""
+        """The prefix of the tiles before combined with that inside of the tile, and the point that it is."""
         whole, frame = self.prefix.equation, self.frame(self.prefix.equation.target)
         loops = (*frame, self.inside(whole.target))
         here, index = self._outer(frame), tuple(var(r.name) for r in loops)

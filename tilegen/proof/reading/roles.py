@@ -170,7 +170,7 @@ def _check_threads(consumes: tuple[Condition, ...], produces: tuple[Condition, .
     if (launch.tid, "thread.x") in ((name, kind) for name, kind, _ in launch.coordinates):  # it is that in its row
         numbers = {var(launch.tid)} if prod(launch.block) - consuming == launch.block[0] else set()
     if len(consumes) > 1 or consuming % WARP or produces[1:] not in {(Condition(n, equal=True),) for n in numbers}:
-        raise Refused("the producer is not the first thread behind whole warps of consumers")
+        raise Refused("the producer is not the first thread after whole warps of consumers")
     if not 0 <= launch.left_out < prod(launch.block) - consuming:
         raise Refused("more threads are left out than are idle beside the producer")
     return consuming

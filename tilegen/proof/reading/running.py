@@ -5,7 +5,7 @@
     const float run_lanes = sum_of_lanes<32>(total);                  run += run_lanes;
     run += run_lanes;
 
-Lane by lane, in sequence, the target has the terms of the lanes ahead right before the update of each, and its own too
+Lane by lane, in sequence, the target has the terms of earlier lanes right before the update of each, and its own too
 right after it. So a statement that stands right beside the update may read it as such, if the exchange for it is of
 the same terms, and if it changes none of these.
 """

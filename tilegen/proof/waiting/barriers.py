@@ -102,7 +102,7 @@ def check_fenced(certain: CertainBarriers, described: Set[str]) -> None:
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
             how = "by a bulk store" if does(two.leaf.stmt, "start", STORES) else "by descriptor"
-            sentence = f"'{b.buffer}' is read {how}, and no fence stands behind what threads write there"
+            sentence = f"'{b.buffer}' is read {how}, and no fence stands after what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
     for gap in fenced - used:

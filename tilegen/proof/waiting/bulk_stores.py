@@ -83,7 +83,7 @@ def _check_alone(program: Projection, store: Placed) -> None:
 def _check_complete(certain: CertainBarriers, store: Placed) -> None:
     barriers, here = certain.barriers, Moment(store)
     (read,) = [u for u in store.leaf.uses if not u.writes]
-    sentence = f"an element of '{read.buffer}' is stored in bulk, and no barrier with a fence stands behind its write"
+    sentence = f"an element of '{read.buffer}' is stored in bulk, and no barrier with a fence stands after its write"
     for other, write in _writes(certain.program, store):
         if does(other.leaf.stmt, "start", FILLED):
             raise Refused(

@@ -377,7 +377,7 @@ class _Protocol(Knowledge):
             return
         here, before = Moment(copy), Moment(read, "'")
         sentence = (
-            f"'{write.buffer}' is filled again, and no barrier with a fence stands behind what threads load from it"
+            f"'{write.buffer}' is filled again, and no barrier with a fence stands after what threads load from it"
         )
         for (loop, way), use in product(carried_orders_before(before, here), uses.values()):
             if any(self._is_fenced(gap) for gap in self.certain.barriers_between(read, copy, loop)):

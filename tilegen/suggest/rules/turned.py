@@ -53,5 +53,5 @@ def turned(nests: Nests, draft: Draft, machine: Machine) -> Iterator[Draft]:
     draft = draft.say(f"A thread has elements {rows} rows apart.")
     draft = draft.steps(f"tile({ty}, {rows}) -> {wy}, {ty}", f"order({ty}, {tx}, {wy})", f"unroll({wy})")
     draft = draft.steps(f"bind({ty}, thread.y)", f"bind({tx}, thread.x)")
-    draft = draft.say("One element behind each row of a tile puts its columns into different banks.")
+    draft = draft.say("One element after each row of a tile puts its columns into different banks.")
     yield draft.steps(f"cache_shared({read.tensor}, at={bx})", f"pad({read.tensor}.shared, 1)")
