@@ -194,7 +194,7 @@ def _lower_launch(
     body = join_stores(body)
     body = _choose_reads(body, node, memory, ids, is_implied)
     body = roles.name(body)
-    body = run_between_ends(body, Around(tree.kernel, memory, _threads(node, block), is_implied))
+    body = run_between_ends(body, _around(plan, memory, tree, is_implied))
     if found := ragged - {each.name for each in nodes(body) if isinstance(each, For) and each.ends}:
         return _lower_launch(tree, pipes, number, name, version, ragged - found)
 
@@ -353,10 +353,11 @@ def _extents(node: Node, block: Block) -> dict[str, Affine]:
     return {loop.name: sizes.get(loop.kind, loop.extent) for loop in loops(node)} | {block.tid: const(block.consuming)}
 
 
-def _threads(node: Node, block: Block) -> dict[str, int]:
-    """How many threads there are along each coordinate that does something, and in all."""
-    along = {loop.name: loop.extent.const for loop in loops(node) if loop.kind in THREAD_KINDS}
-    return along | {block.tid: block.consuming}
+def _around(plan: _Plan, memory: Mapping[str, Buffer], tree: Tree, is_implied: IsImplied) -> Around:
+    """What loops with ends that data give stand in: all threads that do something count."""
+    threads = {loop.name: loop.extent.const for loop in loops(plan.node) if loop.kind in THREAD_KINDS}
+    threads |= {plan.block.tid: plan.block.consuming}
+    return Around(tree.kernel, memory, threads, frozenset(loop.name for loop in plan.tiles), is_implied)
 
 
 def _launch_names(tree: Tree) -> list[str]:

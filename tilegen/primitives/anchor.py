@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilegen.errors import StepError
@@ -51,61 +52,62 @@ class Anchor:
         if kernel is None:
             notes = ("it takes what is said of a row of the parameters: C[i] = ... for i in start[g]..start[g + 1]",)
             raise StepError(f"the terms of '{self.reduction}' begin at no row's start", notes=notes)
+        starts: dict[str, str] = {self.reduction: self.name}
         old: dict[str, Node] = {self.reduction: need_nest(tree, self.reduction, "anchor")}
-        new = next(e for e in kernel.equations if e.target == self.reduction)
-        todo: list[tuple[Equation, str]] = [(new, self.name)]
-        while todo:
-            reader, start = todo.pop()
-            for load in loads(reader.value):
-                name = load.buffer
-                if name not in old and kernel.tensor(name).role == "intermediate":
-                    found = self._at_each_start(kernel, reader, start, load)
-                    if found:
-                        old[name] = need_nest(tree, name, "anchor")
-                        kernel, equation = found
-                        todo.append((equation, equation.loops[0].name))
+        for name in [e.target for e in reversed(kernel.equations) if e.target not in starts]:
+            if found := self._at_each_start(kernel, name, starts):
+                old[name] = need_nest(tree, name, "anchor")
+                kernel, starts[name] = found, f"{name}.{self.name}"
         made = {t.name: buffer_of(t) for t in kernel.tensors if t.name in old}
         nests: dict[Node, Node] = {old[e.target]: nest_of(kernel, e) for e in kernel.equations if e.target in old}
         buffers = tuple(made.get(b.name, b) for b in tree.buffers)
         return replace(tree, kernel=kernel, buffers=buffers, body=tuple(nests.get(node, node) for node in tree.body))
 
-    def _at_each_start(
-        self, kernel: Kernel, reader: Equation, start: str, read: Load
-    ) -> tuple[Kernel, Equation] | None:
-        """(the kernel in which the tensor read has a value for each start, its equation); None where no index of it is
-        the reader's place, which is not in front of `start`."""
-        (whole,) = (e for e in kernel.equations if e.target == read.buffer)
-        tensor, loop = kernel.tensor(read.buffer), f"{read.buffer}.{self.name}"
-        there = {str(index): own for index, own in zip(read.index, whole.index, strict=True)} | {start: var(loop)}
-        behind = reader.conditions[-1].value
-        if not behind.names() <= there.keys():
+    def _at_each_start(self, kernel: Kernel, name: str, starts: Mapping[str, str]) -> Kernel | None:
+        """The kernel in which an intermediate tensor has a value for each start; None where it is read elsewhere, or
+        no index of it is the place of its readers. `starts` are their loops over starts, by what they define."""
+        tensor, loop = kernel.tensor(name), f"{name}.{self.name}"
+        whole = next(e for e in kernel.equations if e.target == name)
+        readers = [(e, load) for e in kernel.equations for load in loads(e.value) if load.buffer == name]
+        behind = {
+            _place_behind(e, load, whole, starts[e.target], loop) if e.target in starts else None for e, load in readers
+        }
+        if tensor.role != "intermediate" or len(behind) != 1 or None in behind:
             return None
-        first = Range(loop, self._extent(reader, start), self.name)
+        extent = _extent(readers[0][0], starts)
         new = replace(
             whole,
             index=(var(loop), *whole.index),
-            loops=(first, *whole.loops),
-            conditions=(*whole.conditions, Condition(behind.substitute(there))),
+            loops=(Range(loop, extent, self.name), *whole.loops),
+            conditions=(*whole.conditions, *(Condition(value) for value in behind if value is not None)),
         )
         order = (0, *(d + 1 for d in tensor.order))
-        tensors = replace(tensor, shape=(first.extent, *tensor.shape), order=order)
+        changed = replace(tensor, shape=(extent, *tensor.shape), order=order)
 
-        def change(value: object) -> object:
-            if isinstance(value, Load) and value.buffer == read.buffer:
-                return replace(value, index=(var(start), *value.index))
-            return value
+        def reading(equation: Equation) -> Equation:
+            def change(value: object) -> object:
+                if isinstance(value, Load) and value.buffer == name:
+                    return replace(value, index=(var(starts[equation.target]), *value.index))
+                return value
 
-        equations = {whole.target: new, reader.target: rewrite(reader, change)}
-        return (
-            replace(
-                kernel,
-                tensors=tuple(tensors if t is tensor else t for t in kernel.tensors),
-                equations=tuple(equations.get(e.target, e) for e in kernel.equations),
-                origin=kernel,
-                derived=ComputedAt(read.buffer, tuple(var(r.name) for r in whole.loops)),
-            ),
-            new,
+            return new if equation is whole else rewrite(equation, change)
+
+        return replace(
+            kernel,
+            tensors=tuple(changed if t is tensor else t for t in kernel.tensors),
+            equations=tuple(map(reading, kernel.equations)),
+            origin=kernel,
+            derived=ComputedAt(name, tuple(var(r.name) for r in whole.loops)),
         )
 
-    def _extent(self, reader: Equation, start: str) -> Affine:
-        return next(r.extent for r in (*reader.loops, *reader.reduced) if r.name == start)
+
+def _place_behind(reader: Equation, read: Load, whole: Equation, start: str, loop: str) -> Affine | None:
+    """What is not negative where a reader's place is not in front of its start, in the loops of what it reads."""
+    there = {str(index): own for index, own in zip(read.index, whole.index, strict=True)} | {start: var(loop)}
+    behind = reader.conditions[-1].value
+    return behind.substitute(there) if behind.names() <= there.keys() else None
+
+
+def _extent(reader: Equation, starts: Mapping[str, str]) -> Affine:
+    """How many starts there may be."""
+    return next(r.extent for r in (*reader.loops, *reader.reduced) if r.name == starts[reader.target])

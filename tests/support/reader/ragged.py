@@ -100,6 +100,8 @@ class Ragged:
         bound = node.ends.end if upper else node.ends.first
         if not isinstance(one, Index) or not isinstance(bound, Bound) or two != bound.value:
             return False
+        if node.name not in one.index.names():
+            return False
         inner = {v.name: v.extent.const for v in walk(node.body) if isinstance(v, For) and v.extent.is_const}
         threads = dict(zip(THREAD_KINDS, self.launch.block, strict=True))
         inner |= {name: threads[kind] for name, kind, _ in self.launch.coordinates if kind in threads}

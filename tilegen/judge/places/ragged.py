@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Condition, Const, Load, Loop, Op, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Condition, Const, Load, Loop, Op, Stmt
 from tilegen.ir.reductions.initial import init_value
 from tilegen.ir.reductions.ragged import Bound, Bounds, End, Found, bounds_of, is_empty_row, sides_of
 from tilegen.ir.reductions.scatter import speaks_of
@@ -63,11 +63,14 @@ def _check_statement(
             return
         raise Refused(f"'{stmt.name}' may do something in the iterations of '{name}' that do not run")
     inner = {each.name: each.extent.const for each in path[depth + 1 :] if each.extent.is_const}
+    # Or for all threads alike, where the loop is in that over them.
+    every = inner | {v.name: v.extent.const for v in path if v.kind in THREAD_KINDS and v.extent.is_const}
     for end, upper in ends:
         if isinstance(end, Found):
             _check_terms(program, path, depth, stmt, end, upper)
             continue
-        own = [b for b in bounds_of(stmt.value, upper, name, inner) if (b.value, b.by) == (end.value, end.by)]
+        both = (b for known in (inner, every) for b in bounds_of(stmt.value, upper, name, known))
+        own = [b for b in both if (b.value, b.by) == (end.value, end.by)]
         apart = [(end.more - b.more if upper else b.more - end.more) for b in own]
         if not any(each.is_const and each.const >= 0 for each in apart):
             raise Refused(f"'{stmt.name}' has terms in iterations of '{name}' that do not run")

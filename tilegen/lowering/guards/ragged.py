@@ -59,11 +59,13 @@ _MEETING = (Barrier, Start, Arrive, Await, Perform)  # all threads of a block, o
 
 @dataclass(frozen=True)
 class Around:
-    """What is known where a loop stands: memory, and how many threads there are along each coordinate."""
+    """What is known where a loop stands: memory, how many threads there are along each coordinate, and the loops over
+    `tiles` that are dealt, which all threads of a block go through together."""
 
     kernel: Kernel
     buffers: Mapping[str, Buffer]
     threads: Mapping[str, int]
+    tiles: frozenset[str]
     is_implied: IsImplied
 
 
@@ -112,7 +114,7 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     names = frozenset((loop.name, *inner))
     if loop.extent.is_const and loop.extent.const <= _SHORT:
         return None
-    meet = any(isinstance(each, _MEETING) for each in inside)
+    meet = loop.name in around.tiles or any(isinstance(each, _MEETING) for each in inside)
     updates = [term for v in inside if (term := _term(v, names, buffers))]
     written = {name for v in inside if isinstance(v, Stmt) for name, _ in writes(v)}
     constant = {name: extent.const for name, extent in inner.items() if extent.is_const}

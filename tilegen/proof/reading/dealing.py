@@ -103,6 +103,8 @@ def _check_tiles(launch: Launch) -> None:
     other = next((n for n in outside if not _is_set_up(n)), None)
     if other is not None:
         raise Refused(f"{launch.name} does something outside of its tiles: {type(other).__name__}")
+    if not names_in(walk(launch.ends)) <= tiles | {*launch.kernel.sizes}:
+        raise Refused("threads of a block may go through different tiles")
     if names_in(walk(outside)) & tiles:
         raise Refused("a tile is spoken of outside of it")
 
