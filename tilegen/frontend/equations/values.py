@@ -240,6 +240,7 @@ def _apply(scope: Scope, node: s.Apply) -> Typed:
         known = [*_FUNCTIONS, *scope.functions]
         listed = (f"the functions are {', '.join(known)}", f"def {name}(x) = ... declares one")
         notes = did_you_mean(name, [*known, *DTYPES]) or listed
+        notes = (f"an element of the tensor {name} is written {name}[...]",) if name in scope.tensors else notes
         raise SourceError(f"there is no function '{name}'", node.function.span, notes=notes)
     if len(args) != _FUNCTIONS[name]:
         raise SourceError(f"'{name}' takes {_plural(_FUNCTIONS[name], 'argument')}, not {len(args)}", node.span)
