@@ -10,7 +10,7 @@ import pytest
 import tilegen
 from tilegen.backends.devices import pocl
 from tilegen.cli import run
-from tilegen.errors import LimitError
+from tilegen.errors import DeviceError, LimitError
 
 
 def test_without_a_linker_it_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +33,19 @@ def test_without_a_compiler_scripts_stand_for_its_libraries(monkeypatch: pytest.
     folder, mine = os.environ["LIBRARY_PATH"].split(":")
     assert mine == "/mine"
     assert sorted(os.listdir(folder)) == ["libc.so", "libgcc.a", "libgcc_s.so"]
+
+
+@pytest.mark.pocl
+def test_a_damaged_file_of_its_cache_is_named(monkeypatch) -> None:
+    def broken(*given):
+        raise cl.LogicError("clCreateKernel", -46)
+
+    cl = pytest.importorskip("pyopencl")
+    monkeypatch.setattr(cl, "Kernel", broken)
+    monkeypatch.setenv("POCL_CACHE_DIR", "/somewhere")
+    with pytest.raises(DeviceError, match="does not find what it has compiled") as caught:
+        tilegen.load("transpose").schedule("tiled").compile("cpu")(np.ones((2, 2), "f4"))
+    assert caught.value.notes == ("a file of its cache may be damaged: remove /somewhere",)
 
 
 # Each of 256 threads has a row of X in its registers.

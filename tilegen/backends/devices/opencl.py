@@ -125,7 +125,11 @@ class OpenclEngine(HostArrays):
                 program = self._cl.Program(self._context, text).build(options=_OPTIONS)
         except self._cl.Error as error:
             raise _refusal(str(error), Source("kernel.cl", text), self.name) from None
-        entries = {launch.name: _Entry(partial(self._cl.Kernel, program, launch.name)) for launch in launches}
+        try:
+            entries = {launch.name: _Entry(partial(self._cl.Kernel, program, launch.name)) for launch in launches}
+        except self._cl.Error:
+            way = f"a file of its cache may be damaged: remove {pocl.cache_folder()}"
+            raise DeviceError(f"{self.name} does not find what it has compiled", notes=(way,)) from None
         if self._platform == _short_name(POCL):
             what, device = self._cl.kernel_work_group_info.LOCAL_MEM_SIZE, self._context.devices[0]
             for launch in launches:

@@ -62,9 +62,14 @@ def choose_cache() -> str | None:
     """
     if sys.platform != "linux":  # where another platform serves
         return None
+    return folders.choose_cache("PoCL", "POCL_CACHE_DIR", cache_folder())
+
+
+def cache_folder() -> Path:
+    """Where PoCL keeps what it compiles."""
     home = os.environ.get("HOME")
     caches = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home is not None else "/tmp")
-    return folders.choose_cache("PoCL", "POCL_CACHE_DIR", Path(caches, "pocl", "kcache"))
+    return Path(os.environ.get("POCL_CACHE_DIR") or Path(caches, "pocl", "kcache"))
 
 
 def _development_files() -> bool:
