@@ -1,7 +1,7 @@
 """Every stock schedule, step by step: judged, and each stage computes what the kernel says."""
 
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 import pytest
@@ -9,6 +9,8 @@ import pytest
 from tests.support.cover import each_stock_schedule
 from tests.support.stock import LISTS, find, lighter, modules, schedule_stock
 from tests.support.stored import drawn
+from tilegen.frontend.data import stock_source
+from tilegen.frontend.stock import stock_names
 from tilegen.interpreter import reference, run
 from tilegen.interpreter.dtypes import to_values
 
@@ -90,3 +92,9 @@ def test_every_prefix_is_a_program():
     expected = arrays["A"] @ arrays["B"]
     for stage in result.stages:
         np.testing.assert_array_equal(run(stage.tree, sizes, arrays)["C"], expected)
+
+
+@pytest.mark.parametrize("name", sorted(stock_names()))
+def test_each_schedule_has_a_line_that_says_what_it_is(name):
+    lines = ["", *stock_source("schedules", name).text.splitlines()]
+    assert not [line for before, line in pairwise(lines) if line.startswith("schedule ") and before[:1] != "#"]
