@@ -57,6 +57,7 @@ def test_the_simulator_is_a_platform_only_by_name() -> None:
     [
         (np.zeros(3), "A is float64, and the kernel takes f32"),
         ([1.0, 2.0], "A is a list, not an array"),
+        (np.ma.array([1.0, 2.0], np.float32, mask=[0, 1]), "A is a masked array"),
     ],
 )
 def test_wrong_arrays_are_refused(value: object, message: str) -> None:

@@ -72,6 +72,7 @@ def test_wrong_arrays_after_right_ones_get_the_error_of_a_first_call():
         ((a, numbers(200)[::2]), {}, "B is not contiguous"),
         ((a, b.reshape(10, 10)), {}, "B has 2 dimensions"),
         ((a, [1.0]), {}, "B is a list, not an array"),
+        ((a, np.ma.array(b)), {}, "B is a masked array"),
         ((a,), {}, "needs the array B"),
         ((a, b, c), {}, "takes 2 arrays, and 3 are given"),
         ((a, b), {"B": b}, "B is given twice"),

@@ -39,6 +39,9 @@ class HostArrays:
 
     def _as_numpy(self, value: Any, tensor: Tensor) -> Any:
         name = tensor.name
+        if isinstance(value, np.ma.MaskedArray):
+            notes = (f"{name}.filled(0) has 0 there",)
+            raise ArgumentError(f"{name} is a masked array, and a kernel reads what is masked, too", notes=notes)
         if isinstance(value, np.ndarray):
             return value
         if hasattr(value, "__cuda_array_interface__"):
@@ -65,12 +68,12 @@ class HostArrays:
     def facts(self, arrays: Sequence[Any]) -> tuple[Hashable, list[int]] | None:
         """(type, shape, strides, alignment of all arrays, and whether they are read-only; their addresses).
 
-        None where one is not numpy's own.
+        None where one is not numpy's own, or is masked.
         """
         facts: list[Hashable] = []
         addresses = []
         for array in arrays:
-            if not isinstance(array, np.ndarray):
+            if not isinstance(array, np.ndarray) or type(array) is np.ma.MaskedArray:
                 return None
             address = array.ctypes.data
             facts += (array.dtype, array.shape, array.strides, array.flags.writeable, address % ALIGNMENT)
