@@ -20,6 +20,12 @@ def test_a_tile_has_a_pointer_in_front_of_the_first_line_that_needs_it():
     assert lines[at + 1] == "if (full_tile) {"
 
 
+def test_a_test_has_braces_around_the_pointer_and_the_loop_in_it():
+    lines = lines_of("conv_pieces_first", "two_f16")
+    at = lines.index("const float* K_tile = &K[(KS_f * C + be * 64) * 3 * 3];")
+    assert lines[at - 1] == "if (be * 64 + te < C) {"
+
+
 def test_what_a_loop_reads_is_reached_from_the_array():
     """A pointer would have registers in all of the loop."""
     assert not [line for line in lines_of("gemm", "warps") if "A_tile" in line or "B_tile" in line]

@@ -298,7 +298,8 @@ class Body:
             inner = inner[1:-1]
             return under_head(head, inner, braces=True)
         nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
-        single = _is_simple(inner) or (nested and not inner[0].startswith("//"))
+        is_first = not inner[0].startswith("//") and id(body[0]) not in self._pointers
+        single = _is_simple(inner) or (nested and is_first)
         return under_head(head, inner, braces=not single)
 
     def _declare(self, node: Declare) -> list[str]:
