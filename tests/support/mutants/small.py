@@ -27,7 +27,7 @@ FITTING = {
     r"conv2d\.patches": PATCH | {"TN": 2, "TC": 2},
     r"conv2d\.deep": PATCH | {"LANES_F": 4, "LANES_X": 1, "OWN_F": 1, "OWN_X": 4, "TC": 2},
     r"conv2d\.strided": PATCH,
-    r"conv2d_winograd\.products": {
+    r"(conv2d_winograd\.products|transposed_winograd\.wide)": {
         "H": 4, "W": 6, "TH": 1, "TW": 2, "COUNT": 4, "WIDTH": 2, "TF": 16, "TP": 32, "TC": 2, "WF": 1, "WP": 1,
     },
     r"(gemm|syrk)\.registers": REGISTERS,
@@ -74,6 +74,7 @@ FEW = {
     "hconv_first": ((1, 3, 2), (1, 8, 2, 3, 8)),
     "hgemm": ((11, 13, 9), (9, 32, 16)),
     "conv2d_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
+    "transposed_winograd": ((1,), (1, 3, 2), (2, 1, 4)),
     "layer_norm": ((1,), (3,)),
     "matching_dot": ((1,), (3, 2), (4,)),
     "matching_products": ((3, 2), (4,)),
