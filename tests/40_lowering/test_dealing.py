@@ -160,11 +160,12 @@ def test_explain_counts_rounds(blocks, said):
 
 
 def functions_of(path):
-    """The functions of a file of C, evaluated as Python: sums, products, quotients of positive integers."""
+    """The functions of a file of C, evaluated as Python: sums, products, quotients of positive integers, choices."""
     text = files("tilegen.backends.text").joinpath(path).read_text()
     found = {}
     for name, inside in re.findall(r"^\w.*?(\w+)\(Tiles all(?:, int tile)?\)\n\{\n(.*?)^\}", text, re.M | re.S):
         lines = re.sub(r"const int ", "", inside).replace("/", "//").replace(";", "")
+        lines = re.sub(r"= (.*) \? (.*) : (.*)", r"= \2 if \1 else \3", lines)
         found[name] = "def f(all, tile=0):\n" + lines
     return {name: exec(text, space := {}) or space["f"] for name, text in found.items()}
 

@@ -16,7 +16,7 @@ from tilegen import load
 from tilegen.backends.text import emit
 from tilegen.errors import TilegenError
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Const
+from tilegen.ir.nodes import Const, Stmt
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
@@ -184,7 +184,29 @@ def in_sequence_still(launch):
     return replace(launch, body=kinds)
 
 
+def handed(launch):
+    """The name of what blocks hand on."""
+    (name,) = {node.buffer for node in launch.nodes if isinstance(node, LookBack)}
+    return name
+
+
+def of_64_bits(launch):
+    name = handed(launch)
+    return replace(launch, buffers={**launch.buffers, name: replace(launch.buffers[name], dtype="f64")})
+
+
+def updated_twice(launch):
+    name = handed(launch)
+
+    def change(node):
+        return (node, node) if isinstance(node, Stmt) and node.reduce and node.target.buffer == name else node
+
+    return replace(launch, body=rewrite(launch.body, change))
+
+
 MUTANTS = {
+    "of 64 bits": of_64_bits,
+    "updated twice": updated_twice,
     "left out": lambda launch: nodes_changed(launch, lambda node: ()),
     "twice": lambda launch: nodes_changed(launch, lambda node: (node, node)),
     "another operation": lambda launch: nodes_changed(launch, lambda node: replace(node, reduce="max")),

@@ -269,6 +269,8 @@ CASES = {
     "has another shape": (COPIED, with_map(shape=(var("M"), var("N")))),
     "elements apart": (COPIED, with_map(pitch=var("M"))),
     "another number of coordinates": (COPIED, first(is_copy, lambda n: (replace(n, coordinates=n.coordinates[:1]),))),
+    "the swizzle of 'tile' is not that of": (COPIED, with_map(swizzle=128)),
+    "and are shorter than its rows": (COPIED, with_map(box=(32, 64))),
     "more elements in a dimension than": (COPIED, with_map(box=(2048, 1))),
     # stores
     "a wait for stores is there for nothing": (STORED, first(is_wait_for_stores, again)),
