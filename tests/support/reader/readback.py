@@ -353,7 +353,7 @@ def _parts(text, sign):
 
 
 def _names(text):
-    if text[0] in ("name", "number"):
+    if text[:1] in (("name",), ("number",)):
         return {text[1]} if text[0] == "name" else set()
     return {name for part in text if isinstance(part, tuple) for name in _names(part)}
 
