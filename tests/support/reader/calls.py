@@ -57,8 +57,10 @@ class Calls(Values):
         """The words of the type of an integer, or of a scalar argument of the kernel."""
         if isinstance(value, int):
             return self.integer
-        _, name = value
-        return tuple(self._working_type(next(s.dtype for s in self.launch.scalars if s.name == name)).split())
+        kind = next((s.dtype for s in self.launch.scalars if value[1:] == (s.name,)), None)
+        if kind is None:
+            raise Mismatch(f"{value} is no integer and no scalar")
+        return tuple(self._working_type(kind).split())
 
     def _run_inside(self, text, scope, function, env, values):
         outer = self.scope, self.env
