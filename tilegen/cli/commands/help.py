@@ -134,7 +134,7 @@ def _overview() -> Iterator[str]:
     yield f"instructions, declared in the language and used by tensorize: {len(stock_instructions())}"
     yield fill(", ".join(stock_instructions().declarations()), 120, break_long_words=False)
     yield ""
-    yield "A loop is called by its index, i, or P.i where several equations have an index i; behind rfactor also P.i2."
+    yield "A loop is called by its index, i, or P.i where several equations have an index i; after rfactor also P.i2."
     yield "tilegen help NAME explains one of them, or a word; tilegen help language lists the reference's sections,"
     yield "tilegen help -s TEXT searches all of it."
 
