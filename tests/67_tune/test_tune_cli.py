@@ -100,8 +100,8 @@ def test_the_model_of_time_takes_what_was_fitted_to_schedules_of_the_same_costs(
 
 def test_the_model_of_time_orders_products_as_an_h100_did() -> None:
     """Microseconds that were measured; the order by the roofline alone is another one."""
-    measured = {(64, 64): 74.41, (32, 64): 89.96, (64, 128): 157.98, (128, 128): 226.25}
-    sizes, machine, gemm = {"M": 496, "K": 1464, "N": 361}, find_machine("h100"), tilegen.load("gemm").kernel()
+    measured = {(64, 128): 52.84, (64, 64): 57.66, (32, 64): 67.35, (128, 128): 67.93}
+    sizes, machine, gemm = {"M": 4688, "K": 368, "N": 528}, find_machine("h100"), tilegen.load("gemm").kernel()
     found = {}
     for tm, tn in measured:
         values = {"TM": tm, "TN": tn} | ({"TK": 16, "WI": 2} if tm < 128 else {})

@@ -130,13 +130,15 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
         compute.append(_product(inner, _microseconds(inner, stmt, machine)))
         waits, each = False, "1"
+        # Those into shared memory are begun one after the other, and waited for once.
+        at_once = stmt.target.buffer in buffers and buffers[stmt.target.buffer].space == "shared"
         for store, accesses in ((False, reads(stmt)), (True, writes(stmt))):
             for name, index in accesses:
                 if name in buffers and buffers[name].space == "global":
                     bytes_ = DTYPE_BYTES[buffers[name].dtype]
                     moved.setdefault((name, store), []).append(_product(_moving(inner, index), bytes_))
                     waits |= not store
-                    each = each if store else _single(inner, buffers[name])
+                    each = each if store or at_once else _single(inner, buffers[name])
         if waits:
             serial = [loop for loop in inner if loop.kind in _SERIAL]
             ahead = max([1, *(loop.stages - 1 for loop in inner)])
