@@ -80,3 +80,12 @@ def test_a_row_has_a_start():
         tree_from(ROWS.replace("X[i] * w[g] for i in start[g]..start[g + 1]", "X[i]"))
     with pytest.raises(StepError, match="begin at no row's start"):
         tree_from(UPPER.replace("    bind(i, block.x)\n    shift(j, i) -> d", "    anchor(y) -> d"))
+
+
+def test_what_lives_in_an_iteration_goes_along():
+    text = UPPER.replace("    tile(d, 4) -> b, t\n", "").replace(
+        "    shift(j, i) -> d\n", "    cache_register(X, at=j) -> kept\n    shift(j, i) -> d\n"
+    )
+    tree = tree_from(text)
+    assert tree.buffer("kept").scope == "d"
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"

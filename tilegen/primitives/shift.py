@@ -9,7 +9,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import add_guard, leaves, rewrite_nodes, substitute
 from tilegen.primitives import LoopName, NewName, primitive
-from tilegen.primitives.rewriting.tree import need_fresh, need_loop, need_serial
+from tilegen.primitives.rewriting.tree import need_fresh, need_loop, need_serial, rescope
 
 
 @primitive("loops")
@@ -57,7 +57,7 @@ class Shift:
             body = add_guard(substitute(value.body, {self.loop: place}), Condition(inner.extent - 1 - place))
             return replace(value, name=self.name, body=rewrite_nodes(body, self._without_start))
 
-        return replace(tree, body=rewrite_nodes(tree.body, change))
+        return rescope(replace(tree, body=rewrite_nodes(tree.body, change)), (self.loop,), self.name)
 
     def _without_start(self, node: Node) -> Node:
         """A statement without the test that it is not in front of the first iteration."""
