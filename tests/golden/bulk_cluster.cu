@@ -204,16 +204,15 @@ gemm(float* __restrict__ C,
         }
 
         if (bj * 32 + tj < N) {
-            float* C_tile = &C[(bi * 32 + ci * 16) * N + bj * 32];
             if (full_tile) {
                 #pragma unroll
                 for (int wi = 0; wi < 4; ++wi)
-                    C_tile[(ti * 4 + wi) * N + tj] = C_reg[wi];
+                    C[(bi * 32 + ci * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];
             } else {
                 #pragma unroll
                 for (int wi = 0; wi < 4; ++wi)
                     if (bi * 32 + ci * 16 + ti * 4 + wi < M)
-                        C_tile[(ti * 4 + wi) * N + tj] = C_reg[wi];
+                        C[(bi * 32 + ci * 16 + ti * 4 + wi) * N + bj * 32 + tj] = C_reg[wi];
             }
         }
     } else {

@@ -339,7 +339,6 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                             __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
 
-            __nv_bfloat16* C_tile = &C[(bi * (2 * TM) + ci * TM) * N + bj * TN];
             // tile(sj, 64) -> hj, jj
             #pragma unroll
             for (int hj = 0; hj < 4; ++hj) {
@@ -362,8 +361,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C_tile[i * N + hj * 64 + j * 8]) =
-                                *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
                         #pragma unroll
@@ -371,8 +370,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
                             if (bi * (2 * TM) + ci * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C_tile[i * N + hj * 64 + j * 8]) =
-                                    *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
+                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                    + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }
                 }
