@@ -38,12 +38,12 @@ def test_it_computes_the_kernel_at_all_kinds_of_sizes(steps, stages):
 
 def test_the_loop_asks_for_no_next_tile_and_the_last_one_copies_none():
     launches = lower(ahead(ACROSS, STAGES=2), whole=True)
-    loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < K / TK - 1; ++ko) {")
+    loop, _, rest = emit(launches, "cuda").partition("    for (int ko = 0; ko < ko_count - 1; ++ko) {")
     loop, last = rest.split("\n    }\n", 1)
     assert loop.count("load_shared(") == 1
     assert "if (" not in loop
     assert "_shared(" not in last
-    assert "(K / TK + 1) % STAGES" in last
+    assert "(ko_count + 1) % STAGES" in last
     # One before the loop, for its first tile, and one in each of its iterations; none after it.
     assert [v.wait for v in walk(launches[0].body) if isinstance(v, Barrier)].count(0) == 2
 

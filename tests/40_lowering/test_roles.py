@@ -88,7 +88,7 @@ def test_a_role_is_named_and_tested_once():
     assert "const int td = t - 48;" in text
     assert "const int te = t - 96;" in text
     assert "t >= " not in text
-    assert "b1 * 48 + te + 1 < N ? a[b1 * 48 + te + 1] : 7" in text
+    assert "b1 * 48 + te + 1 < N ? a_tile[te + 1] : 7" in text
 
 
 def test_what_begins_with_a_warp_leaves_threads_idle():

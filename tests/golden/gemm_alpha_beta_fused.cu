@@ -45,6 +45,8 @@ gemm(const float* __restrict__ A, const float* __restrict__ B, float* __restrict
         __syncthreads();  // before the next ko overwrites A.shared and B.shared
     }
 
-    if (bi * T + ti < M && bj * T + tj < N)
-        C[(bi * T + ti) * N + bj * T + tj] = alpha * P_reg + beta * C[(bi * T + ti) * N + bj * T + tj];
+    if (bi * T + ti < M && bj * T + tj < N) {
+        float* C_tile = &C[bi * T * N + bj * T];
+        C_tile[ti * N + tj] = alpha * P_reg + beta * C_tile[ti * N + tj];
+    }
 }
