@@ -51,8 +51,8 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
     """What is worth a pointer in the text of `launch`, beside the `names` that it has.
 
     Not what loops read: the pointer has two registers all the while then. On an H100 gemm:warps took 1 % longer so, and
-    gemm:transposed 3 %. Nor where data say which tiles there are: a tile may begin at any row then. Nor in clusters, the
-    last of which may have blocks whose tiles are beyond the array.
+    gemm:transposed 3 %. Nor where data say which tiles there are, for a tile may begin at any row then. Nor in
+    clusters, the last of which may have blocks whose tiles are beyond the array.
     """
     blocks = frozenset(name for name, kind, _ in launch.coordinates if kind in BLOCK_KINDS)
     found = Pointers(blocks, blocks | frozenset(launch.kernel.sizes))
