@@ -11,17 +11,16 @@ conv1d(const float* __restrict__ X, float* __restrict__ Y, int N)
     // cache_shared(X, at=b)
     __shared__ float X_shared[T + 2];
 
-    const float* X_tile = &X[b * T];
     if (b * T + (T - 1) < N) {
         #pragma unroll
         for (int part = 0; part < 2; ++part)
             if (part * 128 + t < 130)
-                X_shared[part * 128 + t] = X_tile[part * 128 + t];
+                X_shared[part * 128 + t] = X[part * 128 + b * T + t];
     } else {
         #pragma unroll
         for (int part = 0; part < 2; ++part)
             if (part * 128 + t < 130 && part * 128 + b * T + t < N + 2)
-                X_shared[part * 128 + t] = X_tile[part * 128 + t];
+                X_shared[part * 128 + t] = X[part * 128 + b * T + t];
     }
 
     __syncthreads();  // X.shared is complete: written above, read below

@@ -349,7 +349,6 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
             multiply(1);
     }
 
-    float* M_tile = &M[((uv / 6 * 6 + uv % 6) * F + bf * TF) * (B * 49) + bp * TP];
     if (bp * TP + (TP - 1) < B * 49 && bf * TF + (TF - 1) < F) {
         #pragma unroll
         for (int cp = 0; cp < 2; ++cp)
@@ -358,8 +357,8 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                 #pragma unroll
                 for (int vf = 0; vf < 4; ++vf)
                     store_vector<float4>(
-                        &M_tile[(wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49) + wp * 64 + cp * 32
-                                + (lane % 8) * 4],
+                        &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49)
+                           + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                         M_reg[cf][vf][cp]);
     } else {
         #pragma unroll
@@ -371,8 +370,9 @@ conv2d_winograd_M(const float* __restrict__ KT, const float* __restrict__ DT, fl
                     for (int vf = 0; vf < 4; ++vf)
                         if (bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4 + vf < F)
                             store_vector<float4>(
-                                &M_tile[(wf * 32 + cf * 16 + (lane / 8) * 4 + vf) * (B * 49) + wp * 64 + cp * 32
-                                        + (lane % 8) * 4],
+                                &M[((uv / 6 * 6 + uv % 6) * F + bf * TF + wf * 32 + cf * 16 + (lane / 8) * 4
+                                    + vf) * (B * 49)
+                                    + bp * TP + wp * 64 + cp * 32 + (lane % 8) * 4],
                                 M_reg[cf][vf][cp]);
     }
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tilegen.ir.affine import Affine, var
+from tilegen.ir.affine import Affine, Atom, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses
@@ -51,13 +51,13 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
     """What is worth a pointer in the text of `launch`, beside the `names` that it has.
 
     Not what loops read: the pointer has two registers all the while then. On an H100 gemm:warps took 1 % longer so, and
-    gemm:transposed 3 %. Nor where data say which tiles there are, for a tile may begin at any row then. Nor in
-    clusters, the last of which may have blocks whose tiles are beyond the array.
+    gemm:transposed 3 %. Nor where a tile may begin beyond the array, whose elements no thread has then.
     """
     blocks = frozenset(name for name, kind, _ in launch.coordinates if kind in BLOCK_KINDS)
     found = Pointers(blocks, blocks | frozenset(launch.kernel.sizes))
+    extents = dict(_extents_of_blocks(launch))
     tiles: dict[tuple[str, Places], list[Access]] = {}
-    for access in () if launch.ends or launch.cluster else accesses(launch.body):
+    for access in () if launch.ends else accesses(launch.body):
         if (buffer := launch.buffers[access.buffer]).space == "global":
             start = found.start(tuple(access.index[d] for d in buffer.order))
             tiles.setdefault((names[access.buffer], start), []).append(access)
@@ -69,11 +69,32 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
         inside = [tuple(a.index[d] - s for d, s in zip(order, start, strict=True)) for a in every]
         is_one = all(place.is_const for places in inside for place in places)
         has_border = any(place.const < 0 for places in inside for place in places)
-        in_tile = any(place.terms for place in start) and not is_one and not has_border
+        shape = tuple(launch.buffers[every[0].buffer].shape[d] for d in order)
+        in_tile = not is_one and not has_border and _begins_inside(start, shape, extents)
         if in_tile and len(every) >= OFTEN and outside.issuperset(every):
             name = fresh(f"{array}_tile", taken)
             worth[array, start] = every[0].buffer, name
     return Pointers(found.blocks, found.known, worth)
+
+
+def _extents_of_blocks(launch: Launch) -> Iterator[tuple[Atom, Affine]]:
+    """The coordinates of the block, each with how many there are."""
+    for kind, product in zip(BLOCK_KINDS, launch.grid, strict=True):
+        names = [name for name, of_kind, _ in launch.coordinates if of_kind == kind]
+        yield from zip(names, product.factors, strict=False)
+
+
+def _begins_inside(start: Places, shape: Places, extents: Mapping[Atom, Affine]) -> bool:
+    """True if there is a tile, and each dimension of the array is cut into as many as there are blocks."""
+    for place, size in zip(start, shape, strict=True):
+        match place.terms:
+            case ():
+                pass
+            case ((atom, tile),) if extents.get(atom) == size.ceildiv(tile):
+                pass
+            case _:
+                return False
+    return any(place.terms for place in start)
 
 
 def _outside_of_loops(body: tuple[Spmd, ...]) -> Iterator[Spmd]:
