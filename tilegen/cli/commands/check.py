@@ -108,9 +108,14 @@ def _check_all(
         progress("reference", 0, 1)
         return cases(kernel, sizes, tolerance)
 
+    def tried_by(name: str, number: int) -> list[Case]:
+        made = tried(tolerance_of(trees[name]))
+        progress(f"check {name}", number, len(trees))
+        return made
+
     for number, (name, tree) in enumerate(trees.items()):
         progress(f"check {name}", number, len(trees))
-        for state in _states(program(tree, engine, unproved=unproved), sizes, partial(tried, tolerance_of(tree)), runs):
+        for state in _states(program(tree, engine, unproved=unproved), sizes, partial(tried_by, name, number), runs):
             found[name] = state
 
 
