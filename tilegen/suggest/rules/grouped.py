@@ -90,7 +90,7 @@ def _tiled(nests: Nests, draft: Draft, form: Form, pairs: Mapping[str, str], til
     _, bi, wi, ci, li, vi, _, bj, wj, cj, lj, vj, ko, ki = names
     draft, sizes = size_tiles(draft, tile)
     tm, tn, *_ = sizes
-    draft = draft.say(f"A tile has {tm} x {tn} results, and blocks are dealt those of one {g} behind those of another.")
+    draft = draft.say(f"A tile has {tm} x {tn} results, and blocks are dealt those of one {g} after those of another.")
     draft = draft.steps(
         *tile_for_warps((row, column, form.term.names[0]), sizes, names),
         f"order({', '.join([group, start, bi, bj, ko, wi, wj, li, lj, ki, ci, vi, cj, vj])})",
