@@ -47,6 +47,8 @@ LARGEST_TILE = 5000
 # The interpreter walks every point of a launch, guards and all: of what only repeats it is given little. Blocks that
 # compute one tile after the other, images of a tile, and points of a part of a long sum.
 LITTLE = {"GZ": 2, "TN": 1, "KP": 64}
+# Of rows that data give, tiles from each place where one may start.
+TILES = {("grouped", "balanced"): {"TM": 64, "TN": 64}}
 
 
 def lighter(name, schedule):
@@ -55,6 +57,7 @@ def lighter(name, schedule):
     own = {p.name: p.default for p in found.parameters}
     repeated = own.keys() & LITTLE.keys() - (set() if "conv" in found.kernel else {"TN"})
     little = dict(fewer(name, schedule)) | {each: LITTLE[each] for each in sorted(repeated)}
+    little |= TILES.get((name, schedule), {})
     if "KP" in repeated:  # a part of a sum has whole tiles
         little["KP"] = max(LITTLE["KP"], own.get("TK", 1))
     try:
