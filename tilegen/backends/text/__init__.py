@@ -289,7 +289,7 @@ def _declare_coordinates(launch: Launch, writer: Writer, body: Body) -> list[str
     rows: list[tuple[str, str, str]] = []  # what is declared, the note beside it, the steps that made the loop
     used = body.used_names()
     integer = index_type(launch, writer.dialect)
-    dealt = {name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x"}
+    dealt = launch.tiles
     if dealt and not launch.ends:
         rows.append((f"const Tiles {writer.names[TILES]} = {describe_tiles(launch, writer)};", "", ""))
     for name, kind, step in launch.coordinates:
@@ -317,7 +317,7 @@ def _coordinate(launch: Launch, name: str, kind: str, writer: Writer) -> str:
         value = f"uniform({value})"  # else the compiler takes a branch for one that lanes may part at
     if kind not in BLOCK_KINDS or len((along := launch.grid[BLOCK_KINDS.index(kind)]).factors) == 1:
         return value
-    by, of = along.digit([n for n, each, _ in launch.coordinates if each == kind].index(name))
+    by, of = along.digit(launch.along(kind).index(name))
     for factor in by:
         value += f" / {writer.index(factor, 7)}"
     return value if of is None else f"{value} % {writer.index(of, 7)}"

@@ -16,6 +16,7 @@ from tilegen.ir.walk import walk
 from tilegen.lowering import Launch
 from tilegen.lowering.guards.ragged import left_to_test
 from tilegen.lowering.launch.program import For, Spmd, names_in
+from tilegen.lowering.threads.dealing import loops_between_ends
 
 
 def describe_tiles(launch: Launch, writer: Writer) -> str:
@@ -32,7 +33,7 @@ def describe_tiles(launch: Launch, writer: Writer) -> str:
 
 def tile_coordinates(launch: Launch, writer: Writer, tile: str = "tile") -> Iterator[tuple[str, str]]:
     """Each coordinate that is one of a tile, and its value at the place `tile` on the line."""
-    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"] if launch.dealt else []
+    names = launch.tiles
     given, first = f"({writer.names.get(TILES)}, {tile})", max(0, len(names) - 2)
     factors = launch.grid[0].factors
     for n, name in enumerate(names):
@@ -59,7 +60,7 @@ def tile_loop(
     rows = [(f"const {integer} {writer.names[name]} = {value};", note(steps[name])) for name, value in found]
     width = max((len(text) for text, _ in rows), default=0)
     declared = [f"{text:{width}}  // {beside}" if beside else text for text, beside in rows]
-    outer = _loops_between_ends(launch)
+    outer = loops_between_ends(launch)
     start, count = "" if outer else f"int {tile} = {first}", f"count_tiles({tiles})"
     body = reduce(lambda body, around: left_to_test(replace(around, body=body)), outer, loop.body)
     head = f"for ({start}; {tile} < {count}; {tile} += {blocks})"
@@ -78,13 +79,3 @@ def tile_loop(
             )
             walked = [f"//{beside.removeprefix('  //')}", *walked] if beside else walked
     return [f"int {tile} = {first};  // counted on from matrix to matrix", "", *walked]
-
-
-def _loops_between_ends(launch: Launch) -> list[For]:
-    """The loops over tiles, where data give ends of some, outermost first."""
-    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"] if launch.ends else []
-    extents = launch.grid[0].factors
-    return [
-        For(name, extent, (), "ragged", ends=bounds)
-        for name, extent, bounds in zip(names, extents, launch.ends, strict=False)
-    ]

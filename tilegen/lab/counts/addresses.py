@@ -132,8 +132,7 @@ def block_places(launch: Launch) -> dict[str, int]:
     found: dict[str, int] = {}
     before = 0
     for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True):
-        names = [name for name, each, _ in launch.coordinates if each == kind]
-        found |= {name: before + min(n, len(blocks.factors) - 1) for n, name in enumerate(names)}
+        found |= {name: before + min(n, len(blocks.factors) - 1) for n, name in enumerate(launch.along(kind))}
         before += len(blocks.factors)
     return found
 

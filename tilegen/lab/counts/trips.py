@@ -16,6 +16,7 @@ from tilegen.ir.reductions.ragged import Bound, Bounds, Found
 from tilegen.lab.counts.addresses import block_counts, thread_values
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
+from tilegen.lowering.threads.dealing import loops_between_ends
 
 _SAMPLES = 64  # values of each name that is in an extent
 
@@ -29,11 +30,8 @@ def with_mean_trips(launch: Launch, sizes: Mapping[str, int]) -> Launch:
 
 def _with_mean_tiles(launch: Launch, sizes: Mapping[str, int]) -> Launch:
     """The launch with as many tiles as there are, where data give the rows of each matrix of them."""
-    if not launch.ends:
+    if not (loops := loops_between_ends(launch)):
         return launch
-    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
-    found = zip(names, launch.grid[0].factors, launch.ends, strict=True)
-    loops = [For(name, extent, (), ends=ends) for name, extent, ends in found]
     factors = (const(-(-loop.extent.evaluate(sizes) // _parts(loop, launch, sizes))) for loop in loops)
     return replace(launch, grid=(Product(tuple(factors)), *launch.grid[1:]))
 

@@ -6,7 +6,7 @@ Loops, sizes and offsets have 32 bits, or 64 in the wide version. A version is f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -16,8 +16,6 @@ from tilegen.ir.facts.gathers import fits_32_bits
 from tilegen.ir.facts.ranges import follows
 from tilegen.ir.hardware.memory import allocated
 from tilegen.ir.nodes import (
-    BLOCK_KINDS,
-    THREAD_KINDS,
     Access,
     Cast,
     Condition,
@@ -29,6 +27,7 @@ from tilegen.ir.nodes import (
     Stmt,
 )
 from tilegen.ir.walk import walk
+from tilegen.lowering.launch.coordinates import extents_of
 from tilegen.lowering.launch.program import (
     Call,
     Combine,
@@ -159,23 +158,13 @@ def claims(launch: Launch) -> tuple[frozenset[Condition], Mapping[str, Shape]]:
     A copy that writes zeros for what is outside has the offset all the same: it is inside of a larger tensor.
     """
     found = _Claims(launch)
-    names = {name: found.loop(extent, {}) for name, extent in _coordinates(launch)}
+    names = {name: found.loop(extent, {}) for name, extent in extents_of(launch).items()}
     if launch.tid not in names:
         names[launch.tid] = found.loop(const(launch.threads), {})
     for size in launch.sizes:
         found.reach(var(size), names)
     found.body(launch.body, names)
     return frozenset(map(Condition, map(_without_rounding, found.spares))), found.beyond
-
-
-def _coordinates(launch: Launch) -> Iterator[tuple[str, Affine]]:
-    """Each block and thread loop, with how many values it has."""
-    for kind, along in zip(BLOCK_KINDS, launch.grid, strict=True):
-        names = [name for name, each, _ in launch.coordinates if each == kind]
-        factors = along.factors if len(along.factors) > 1 else along.factors * len(names)
-        yield from zip(names, factors, strict=True)
-    threads = dict(zip(THREAD_KINDS, launch.block, strict=True))
-    yield from ((name, const(threads[kind])) for name, kind, _ in launch.coordinates if kind in threads)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilegen.ir.affine import const, var
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.walk import leaves, loops
 from tilegen.lowering.launch.grid import Product
+from tilegen.lowering.launch.program import Launch
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,6 @@ class Coordinates:
         grid: blocks along x, y and z.
         names: (loop, kind, step) of each coordinate in the order of the loops.
         leaders: for each bound axis, the condition that a thread or block is the first along it.
-        extents: every thread coordinate and the constant block coordinates with their number.
     """
 
     grid: tuple[Product, Product, Product]
@@ -58,3 +58,15 @@ def _count_blocks(bound: list[Loop], sharing: int) -> Product:
     if sharing > 1:
         return Product(tuple(loop.extent for loop in bound))
     return Product((bound[0].extent,))
+
+
+def extents_of(launch: Launch) -> dict[str, Affine]:
+    """How many values each coordinate has; of several nests, whose loops have an axis each to themselves, as many as
+    that."""
+    threads = zip(THREAD_KINDS, launch.block, strict=True)
+    found = {name: const(count) for kind, count in threads for name in launch.along(kind)}
+    for kind, blocks in zip(BLOCK_KINDS, launch.grid, strict=True):
+        names = launch.along(kind)
+        factors = blocks.factors if len(blocks.factors) > 1 else blocks.factors * len(names)
+        found |= zip(names, factors, strict=True)
+    return found

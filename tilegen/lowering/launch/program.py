@@ -368,6 +368,15 @@ class Launch:
         """Threads along x, y and z as they are launched."""
         return (self.threads, 1, 1) if self.left_out else self.block
 
+    def along(self, kind: str) -> tuple[str, ...]:
+        """The coordinates of that kind, in the order of their declaration."""
+        return tuple(name for name, each, _ in self.coordinates if each == kind)
+
+    @property
+    def tiles(self) -> tuple[str, ...]:
+        """The coordinates of the tiles that blocks are dealt."""
+        return self.along("block.x") if self.dealt else ()
+
     @cached_property
     def inside(self) -> tuple[object, ...]:
         """All values in the body, as `walk` finds them: many want to know what it speaks of."""

@@ -25,7 +25,7 @@ Tests = tuple[Condition, ...]
 
 def name_tests(launch: Launch) -> Launch:
     """`launch` with names for what several choices of a version have to test, first for what saves most."""
-    tiles = frozenset(name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x")
+    tiles = frozenset(launch.tiles)
     places = frozenset((launch.tid, *(name for name, _, _ in launch.coordinates))) - tiles
     known = _Known(places, tiles, frozenset(launch.kernel.sizes))
     taken, body = {*launch.buffers}, rewrite(launch.body, _as_remainder)

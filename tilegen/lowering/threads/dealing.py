@@ -95,6 +95,12 @@ def deal_tiles(launch: Launch, tiles: tuple[Loop, ...]) -> Launch:
     )
 
 
+def loops_between_ends(launch: Launch) -> list[For]:
+    """The loops over tiles of `launch`, outermost first, where data give ends of some."""
+    ends = zip(launch.tiles, launch.grid[0].factors, launch.ends, strict=True) if launch.ends else ()
+    return [For(name, extent, (), "ragged", ends=bounds) for name, extent, bounds in ends]
+
+
 def _ends_of(body: tuple[Spmd, ...], tiles: tuple[Loop, ...]) -> tuple[Bounds | None, ...]:
     """Of each loop, outermost first, between which ends it runs; empty where all tiles run.
 

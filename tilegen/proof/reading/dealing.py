@@ -55,7 +55,7 @@ def walk_twice(launch: Launch) -> Launch:
     """`launch` with a block that runs all tiles, two times; itself where none are dealt."""
     if not launch.dealt:
         return launch
-    names = [name for name, kind, _ in launch.coordinates if kind == "block.x"]
+    names = launch.tiles
     ends = launch.ends or (None,) * len(names)
     counts = [("tiles.again", const(2), None), *zip(names, launch.grid[0].factors, ends, strict=True)]
 
@@ -79,13 +79,8 @@ def check_alike(rings: Mapping[int, Ring], launches: Sequence[Launch]) -> None:
     """Refused where a ring runs more often in one tile than in another. `rings` are those of the launches by number."""
     for number, ring in rings.items():
         said = ring.extent.names().union(*(test.value.names() for test in ring.tests))
-        if said & tile_names(launches[number]):
+        if not said.isdisjoint(launches[number].tiles):
             raise Refused(f"how often '{ring.loop}' runs is not the same in all tiles")
-
-
-def tile_names(launch: Launch) -> frozenset[str]:
-    """The coordinates of its tiles."""
-    return frozenset(name for name, kind, _ in launch.coordinates if launch.dealt and kind == "block.x")
 
 
 def _check_tiles(launch: Launch) -> None:
@@ -94,7 +89,7 @@ def _check_tiles(launch: Launch) -> None:
         if any(isinstance(node, For) and node.kind == "tiles" for node in nodes(launch.body)):
             raise Refused("a block goes from tile to tile, and none are dealt")
         return
-    tiles = tile_names(launch)
+    tiles = frozenset(launch.tiles)
     if len(launch.grid[0].factors) != len(tiles):
         raise Refused("not every number of a tile has a name")
     outside: list[Spmd] = []

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tilegen.ir.affine import Affine, Atom, var
+from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import BLOCK_KINDS, Access
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses
+from tilegen.lowering.launch.coordinates import extents_of
 from tilegen.lowering.launch.program import Call, For, Function, If, Launch, Spmd, nodes
 
 Places = tuple[Affine, ...]  # of an element, the slowest dimension first
@@ -55,7 +56,6 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
     """
     blocks = frozenset(name for name, kind, _ in launch.coordinates if kind in BLOCK_KINDS)
     found = Pointers(blocks, blocks | frozenset(launch.kernel.sizes))
-    extents = dict(_extents_of_blocks(launch))
     tiles: dict[tuple[str, Places], list[Access]] = {}
     for access in () if launch.ends else accesses(launch.body):
         if (buffer := launch.buffers[access.buffer]).space == "global":
@@ -70,27 +70,20 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
         is_one = all(place.is_const for places in inside for place in places)
         has_border = any(place.const < 0 for places in inside for place in places)
         shape = tuple(launch.buffers[every[0].buffer].shape[d] for d in order)
-        in_tile = not is_one and not has_border and _begins_inside(start, shape, extents)
+        in_tile = not is_one and not has_border and _begins_inside(start, shape, extents_of(launch))
         if in_tile and len(every) >= OFTEN and outside.issuperset(every):
             name = fresh(f"{array}_tile", taken)
             worth[array, start] = every[0].buffer, name
     return Pointers(found.blocks, found.known, worth)
 
 
-def _extents_of_blocks(launch: Launch) -> Iterator[tuple[Atom, Affine]]:
-    """The coordinates of the block, each with how many there are."""
-    for kind, product in zip(BLOCK_KINDS, launch.grid, strict=True):
-        names = [name for name, of_kind, _ in launch.coordinates if of_kind == kind]
-        yield from zip(names, product.factors, strict=False)
-
-
-def _begins_inside(start: Places, shape: Places, extents: Mapping[Atom, Affine]) -> bool:
+def _begins_inside(start: Places, shape: Places, extents: Mapping[str, Affine]) -> bool:
     """True if there is a tile, and each dimension of the array is cut into as many as there are blocks."""
     for place, size in zip(start, shape, strict=True):
         match place.terms:
             case ():
                 pass
-            case ((atom, tile),) if extents.get(atom) == size.ceildiv(tile):
+            case ((atom, tile),) if isinstance(atom, str) and extents[atom] == size.ceildiv(tile):
                 pass
             case _:
                 return False
