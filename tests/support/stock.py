@@ -84,6 +84,7 @@ FEWER = {
     ("total", "atomic"): (("PART", 4096),),
 }
 SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2)), "histogram": (("B", 8),)}
+SMALLER |= {"sequences": (("D", 8),)}
 SMALLER |= {"histogram_bytes": SMALLER["histogram"], "transposed_winograd": SMALLER["conv2d_winograd"]}
 
 

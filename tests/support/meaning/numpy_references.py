@@ -25,7 +25,15 @@ from tests.support.meaning.convolutions import (
 )
 from tests.support.meaning.lists import compaction, keypoints
 from tests.support.meaning.scaled import block_scaled, product_and_sums, scaled, scaled_by_groups
-from tests.support.meaning.sparse import bags, block_product, group_products, rows, softmax_of_rows, sparse_product
+from tests.support.meaning.sparse import (
+    attention,
+    bags,
+    block_product,
+    group_products,
+    rows,
+    softmax_of_rows,
+    sparse_product,
+)
 
 Inputs = dict[str, Any]
 Sizes = dict[str, int]
@@ -374,6 +382,8 @@ CASES = [
     Case("schedules/rows", "argmax_rows", MN, row_argmax),
     Case("schedules/scan", "scan", MN, lambda i: {"y": i["X"].cumsum(axis=1)}),
     *(Case("schedules/softmax", "softmax", sizes("M", (1,), (5,)), softmax, {"N": n}) for n in (1, 11)),
+    Case("schedules/sequences", "sequences", sizes("N H B", (7, 2, 3), (1, 1, 1)), lambda i: attention(i, 0.25),
+         {"D": 4, "scale": 0.25}, tolerance=1e-5),
     Case("schedules/sparse", "segment_sums", sizes("M N", (5, 11), (1, 1), (7, 2)), lambda i: {"y": rows(i, i["x"])}),
     Case("schedules/sparse", "segment_softmax", sizes("M N", (5, 11), (1, 1), (7, 2)), softmax_of_rows),
     Case("schedules/sparse", "embedding_bag", sizes("K D N B", (4, 3, 11, 5), (1, 1, 1, 1)), bags),

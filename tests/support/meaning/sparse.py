@@ -34,6 +34,15 @@ def group_products(i: dict[str, Any]) -> dict[str, Any]:
     return {"C": np.concatenate([i["A"][a:b] @ factor for a, b, factor in parts])}
 
 
+def attention(i: dict[str, Any], scale: float) -> dict[str, Any]:
+    """Each head of each sequence by itself."""
+    parts = []
+    for a, b in zip(i["start"][:-1], i["start"][1:], strict=True):
+        weights = np.exp(scale * np.einsum("ihd,jhd->hij", i["Q"][a:b], i["K"][a:b]))
+        parts.append(np.einsum("hij,jhd->ihd", weights / weights.sum(axis=2, keepdims=True), i["V"][a:b]))
+    return {"O": np.concatenate(parts)}
+
+
 def _rows_at(table: Any, places: Any) -> Any:
     """These rows of a table, zeros where it has none."""
     inside = (places >= 0) & (places < len(table))

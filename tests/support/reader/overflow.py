@@ -108,7 +108,8 @@ class _Walk:
                 self.arrays[name] = prod(e.evaluate(self.sizes) for e in self.launch.buffers[mine].shape)
                 kind = " ".join(word for word in words if word in ("int", "long"))
                 if mine in (promised := dict(self.launch.kernel.rising)):
-                    self.rising[name] = (kind, promised[mine].evaluate(self.sizes))
+                    most = promised[mine].evaluate(self.sizes)
+                    self.rising[name] = (kind, min(most, 2**31 - 1) if kind == "int" else most)
             elif mine in self.sizes:
                 self.scope[name] = self.check_fits(" ".join(words), self.sizes[mine], f"the size {mine}")
             else:

@@ -97,12 +97,16 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         self.env |= coordinates(self.launch, along, self.env)
         self.env[self.launch.tid] = self.launch.flat.evaluate(self.env)
         self.all_tiles(body)
-        while body and (value := self._coordinate(body[0], places)) is not None:
+        while body and not self._is_first_tile(body[0]) and (value := self._coordinate(body[0], places)) is not None:
             same(body[0].words, ("const", *self.integer), f"type of {body[0].name}")
             self.scope[body.pop(0).name] = value
         self.own_names(body)
         self._shared(body)
         self.body(self.launch.body, body)
+
+    def _is_first_tile(self, node):
+        """True of the number of a tile that goes on from matrix to matrix, which is no coordinate."""
+        return bool(self.launch.ends) and isinstance(node, c_text.Declare) and node.words == ("int",)
 
     def _coordinate(self, node, places):
         """The value of a coordinate's declaration, or of the flat number of a thread; None for what is neither."""
