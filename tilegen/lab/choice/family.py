@@ -106,7 +106,12 @@ class Chooser:
         self.name, self.kernel, self.candidates = name, kernel, tuple(candidates)
         self.machine, self.values = machine, values
         self._known = known
-        self._needs = [{python_of(fact.formula): fact for fact in each.facts} for each in candidates]
+        self._facts = {python_of(fact.formula): fact for each in candidates for fact in each.facts}
+        self._alike = dict[frozenset[str], list[int]]()  # the places of those that can run, by their facts
+        for place, each in enumerate(candidates):
+            if not each.refused:
+                self._alike.setdefault(frozenset(python_of(f.formula) for f in each.facts), []).append(place)
+        self._measured = [place for place, each in enumerate(candidates) if each.measured_at]
         self._faults: dict[str, str] = {}
 
     def choose(self, **sizes: int) -> Candidate:
@@ -116,20 +121,21 @@ class Chooser:
             UsageError: no member is for these sizes.
         """
         known, times = {**self.values, **sizes}, self.times(**sizes)
-        serving = self._serving(known)
-        while there := [place for place in serving if not self._faults.get(self.candidates[place].name)]:
-            measured = [place for place in there if self.candidates[place].measured_at == sizes]
-            found = self.candidates[min(measured or there, key=times.__getitem__)]
+        there = self._serving(known)
+        while there:
+            measured = [p for p in self._measured if p in there and self.candidates[p].measured_at == sizes]
+            place = min(measured or there, key=times.__getitem__)
+            found = self.candidates[place]
             if not self.fault(found):
                 return found
+            there.remove(place)
         notes = tuple(dict.fromkeys(f"{each.name}: {self._reason(each, known)}" for each in self.candidates))
         raise UsageError(f"no member of the family '{self.name}' is for {size_words(sizes)}", notes=notes)
 
     def _serving(self, known: Mapping[str, int]) -> list[int]:
         """The places of the candidates that serve; each fact is asked once."""
-        facts = {text: fact for needs in self._needs for text, fact in needs.items()}
-        broken = {text for text, fact in facts.items() if not fact.holds(known)}
-        return [p for p, needs in enumerate(self._needs) if not (self.candidates[p].refused or needs.keys() & broken)]
+        broken = {text for text, fact in self._facts.items() if not fact.holds(known)}
+        return [place for needs, places in self._alike.items() if not needs & broken for place in places]
 
     def times(self, **sizes: int) -> list[float]:
         """The microseconds that are predicted of all candidates, those that do not serve included."""

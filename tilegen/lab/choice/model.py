@@ -17,7 +17,7 @@ from tilegen.ir.affine import Affine, Div, Mod
 from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import leaves, reads, walk, writes
-from tilegen.lab.choice.traced import traced
+from tilegen.lab.choice.traced import smaller, traced
 from tilegen.lab.counts.metric import operations_per_point
 from tilegen.lab.counts.tensor_cores import operations_of
 from tilegen.lab.predict.machine import Machine
@@ -90,7 +90,7 @@ class Model:
         self.formula = sha256(unnamed.encode()).hexdigest()[:12]
         cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
         self.figures = (machine.sms, cache, machine.copy * 1e6)  # then bytes a microsecond: of one of these, of memory
-        functions = {"min": traced(min), "max": traced(max)}
+        functions = {"min": smaller, "max": traced(max)}
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
             f"lambda {names}: {self.counts}", functions
         )
