@@ -146,6 +146,15 @@ def test_times_of_tuning_take_part(tmp_path) -> None:
     assert chooser.explain(M=64, N=4095).chosen.name != "lanes"
 
 
+def test_parts_of_sums_take_a_small_share_of_the_memory() -> None:
+    chooser = tilegen.load("hgemm").kernel("hgemm").family("h100")
+    splits = [each for each in chooser.candidates if each.name.startswith("split_early(KP=")]
+    assert any(each.serves({"M": 512, "N": 512, "K": 16384}) for each in splits)
+    large = {"M": 16384, "N": 16384, "K": 16384}
+    assert not any(each.serves(large) for each in splits)
+    assert "not part of at most 2.5 GiB" in [reason for each, reason in chooser.explain(**large).predicted]
+
+
 def test_facts_speak_of_parameters_and_leave_out_sums_with_nothing_to_split() -> None:
     text = TEXT.replace(
         "lanes where N % 64 == 0, N >= 512", "lanes(R in {4, 8}) where N > 100 * R\n    rows where N > T"

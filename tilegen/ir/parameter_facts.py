@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tilegen.errors import Span
+from tilegen.ir.affine import Affine, Div, Mod
 
 ARITHMETIC = ("+", "-", "*", "//", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -56,6 +57,23 @@ class Fact:
     def names(self) -> set[str]:
         """The parameters that it speaks of."""
         return set(_names(self.formula))
+
+
+def formula_of(value: Affine) -> Formula:
+    """An index expression as a formula of the sizes."""
+    found: Formula = value.const
+    for atom, times in value.terms:
+        match atom:
+            case str():
+                factor: Formula = atom
+            case Div(arg, by):
+                factor = Operation("//", (formula_of(arg), by))
+            case Mod(arg, by):
+                factor = Operation("%", (formula_of(arg), by))
+            case _:
+                raise TypeError(atom)
+        found = Operation("+", (found, Operation("*", (times, factor))))
+    return found
 
 
 def python_of(formula: Formula) -> str:

@@ -11,10 +11,11 @@ from itertools import product
 from typing import Any
 
 from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
+from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
 from tilegen.ir.hardware.instructions import Instruction, arch_number
-from tilegen.ir.nodes import FLOATS, Kernel, Tree
-from tilegen.ir.parameter_facts import Fact, python_of
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Tree
+from tilegen.ir.parameter_facts import Fact, Formula, Operation, formula_of, python_of
 from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops
@@ -22,6 +23,8 @@ from tilegen.lab.choice.model import PARTS, Coefficients, Model
 from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower_for_some_sizes
+
+_SHARE = 1 / 32  # of the memory, for parts of sums
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,18 @@ def refusal(tree: Tree, arch: str) -> str:
     if in_bulk and arch_number(arch) < arch_number(HOPPER):
         return f"bulk copies and dependent launches need {HOPPER}"
     return ""
+
+
+def room(tree: Tree, machine: Machine) -> Iterator[Fact]:
+    """That each tensor which steps have added between launches, as parts of sums, is a small share of the memory."""
+    most = int((machine.memory or 0) * 2**30 * _SHARE)
+    written = {tensor.name for tensor in tree.kernel.written_kernel.tensors}
+    for buffer in scratch_buffers(tree):
+        if most and buffer.role == "intermediate" and buffer.name not in written:
+            bytes_: Formula = DTYPE_BYTES[buffer.dtype]
+            for extent in buffer.shape:
+                bytes_ = Operation("*", (bytes_, formula_of(extent)))
+            yield Fact(f"{buffer.name} of at most {most / 2**30:g} GiB", Operation("<=", (bytes_, most)))
 
 
 def order_of(tree: Tree) -> object:
