@@ -127,9 +127,10 @@ def members(chooser: Chooser, sizes: Sizes, every: bool) -> list[Any]:
     """The member chosen, or all that are worth a measurement."""
     if not every:
         return [chooser.choose(**sizes)]
-    served = [each for each in chooser.candidates if each.serves(sizes)]
+    served = [each for each in chooser.candidates if each.serves({**chooser.values, **sizes})]
     least = min(each.microseconds(sizes) for each in served)
-    return [each for each in served if each.microseconds(sizes) < 4 * least]
+    near = [each for each in served if each.microseconds(sizes) < 4 * least]
+    return [each for each in near if not chooser.fault(each)]
 
 
 def prepare(kind: str, chooser: Chooser, wanted: list[Sizes], every: bool) -> None:

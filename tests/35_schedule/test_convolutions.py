@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.cover import first
 from tilegen.api import load
+from tilegen.backends.text import emit
 from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
@@ -107,6 +108,16 @@ def test_winograd_computes_the_convolution(height, width, rows, columns):
 def test_strides_and_dilations_of_half_floats_are_proved(schedule, attributes):
     tree = load("hconv").schedule(schedule, attributes).tree
     assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+
+
+@pytest.mark.parametrize("schedule", ["whole_boxes", "columns", "rows_of_boxes", "wide_rows_of_boxes"])
+def test_filters_of_one_pixel_are_proved(schedule):
+    """The ring's loop has one iteration then, and runs several times."""
+    scheduled = load("hconv").schedule(schedule, {"R": 1, "pad": 0})
+    for whole in (False, True):
+        launches = lower(scheduled.tree, whole=whole)
+        assert prove(scheduled.tree.kernel, launches, scheduled.tree.reassociated).verdict == "proved"
+        assert "ring.advance()" in emit(launches, "cuda")
 
 
 def test_a_bulk_copy_takes_neighbours_alone():

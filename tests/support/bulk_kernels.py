@@ -35,6 +35,7 @@ schedule s for products():
     cache_shared(B, at=ko)
     bulk(B.shared)
 """
+SHORT = BATCHED.replace("32]", "8]").replace("32, N]", "8, N]")
 TRANSPOSE = """
 kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
     Y[j, i] = X[i, j]
@@ -190,6 +191,7 @@ CASES = {
     + "    cache_register(A.shared, at=ki)\n    pipeline(ko, 3)\n    pipeline(ki, 2, across=ko)\n",
     "again": BATCHED,
     "again in stages": BATCHED + "    pipeline(ko, 2)\n",
+    "again, one iteration in two stages": SHORT + "    pipeline(ko, 2)\n",
     "few readers": FEW_READERS,
     "few readers, two stages": FEW_READERS + "    pipeline(ko, 2)\n",
     "few readers, registers ahead": FEW_READERS + AHEAD,
@@ -205,6 +207,7 @@ CASES = {
     "ring": GEMM + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, narrow": NARROW + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
     "ring, again": _tile_by_tile(GEMM) + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n",
+    "ring, again, one iteration": SHORT + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "ring, again, narrow": _tile_by_tile(NARROW) + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n",
     "cluster": _in_clusters(GEMM) + BOTH + "    pipeline(ko, 3)\n    specialize(ko)\n" + SHARED,
     "cluster, narrow": _in_clusters(NARROW) + BOTH + "    pipeline(ko, 2)\n    specialize(ko)\n" + SHARED,
@@ -219,6 +222,7 @@ CASES = {
     + "    pipeline(ko, 3)\n    specialize(ko)\n",
     "stored panel by panel": PANELS,
     "turns": TURNS + BOTH + IN_TURN,
+    "turns, one iteration": TURNS.replace("K", "8") + BOTH + IN_TURN,
     "turns, staged": TURNS + BOTH + "    cache_shared(C, at=px) -> Cs\n" + IN_TURN,
     "turns, stored": TURNS + BOTH + OUT.replace("bj", "px") + IN_TURN,
 }

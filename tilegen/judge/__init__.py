@@ -35,8 +35,15 @@ from tilegen.judge.threads.waiting import check_waiting
 from tilegen.judge.transfers.bulk import BoxCopy, box_copy, boxes_in, check_bulk, first_element
 from tilegen.judge.transfers.bulk_stores import check_bulk_stores
 from tilegen.judge.transfers.clusters import check_clusters, share_of
-from tilegen.judge.transfers.pipelines import check_ahead, has_inside, leading_copies, nest_of, staged_buffers
-from tilegen.judge.transfers.specialized import check_specialized
+from tilegen.judge.transfers.pipelines import (
+    check_ahead,
+    has_inside,
+    leading_copies,
+    nest_of,
+    staged_buffers,
+    useful_stages,
+)
+from tilegen.judge.transfers.specialized import check_specialized, runs_again
 from tilegen.judge.transfers.waits import check_bulk_waits
 from tilegen.judge.updates import check_updates
 from tilegen.poly.instances import Projection, project
@@ -60,8 +67,10 @@ __all__ = [
     "judge",
     "leading_copies",
     "nest_of",
+    "runs_again",
     "share_of",
     "staged_buffers",
+    "useful_stages",
 ]
 
 

@@ -86,8 +86,8 @@ def _nodes_in_gap(context: Context, path: tuple[int, ...], place: int) -> list[S
 
 
 def _flatten_loop(loop: Loop, body: tuple[Spmd, ...], dealt: bool) -> tuple[Spmd, ...]:
-    """A loop of one iteration is its body."""
-    if loop.extent == const(1):
+    """A loop of one iteration is its body, but for that of a ring, which counts on from run to run."""
+    if loop.extent == const(1) and not loop.specialized:
         body = substitute_integers(body, {loop.name: const(0)})
         # The round of a copy stays until its places have their names.
         return (For(loop.name, loop.extent, body),) if dealt else body

@@ -8,7 +8,6 @@ from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
     LAUNCHES,
-    ONE,
     REGISTERS,
     STORES,
     TURNS,
@@ -52,8 +51,8 @@ def is_hold(node):
 
 
 def is_next(node):
-    return isinstance(node, NextSlot) and node.by == ONE
+    return isinstance(node, NextSlot) and not node.skips
 
 
 def is_skip(node):
-    return isinstance(node, NextSlot) and node.by != ONE
+    return isinstance(node, NextSlot) and node.skips

@@ -7,7 +7,7 @@ from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
 from tilegen.lowering.launch.program import Start, TimelineNode
-from tilegen.lowering.launch.timelines import ONE, Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
 
 ReadByBulk = TimelineNode
 # What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
@@ -40,10 +40,10 @@ class BulkTexts(Values, DealtTiles):
                 places = [self.place(("at", array, ("number", 0))) for array in text.start[1:]]
                 same(places, [((at.filled, (0,)),), ((at.emptied, (0,)),)], f"the barriers of {at.number}")
                 self.scope[text.name] = at
-            case NextSlot(at, by):
+            case NextSlot(at, by, skips):
                 (_, word, _, (ring, *count)) = self._take(texts, c_text.Call).call
-                same((word, self.term(ring)), ("advance" if by == ONE else "skip", at), "other slots")
-                same([self.term(each) for each in count], [] if by == ONE else [by.evaluate(self.env)], "how many")
+                same((word, self.term(ring)), ("skip" if skips else "advance", at), "other slots")
+                same([self.term(each) for each in count], [by.evaluate(self.env)] if skips else [], "how many")
             case _ if node.line.name == "launches" and not self.cuda:
                 pass  # OpenCL's run one after the other
             case _:

@@ -20,7 +20,6 @@ from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
     FILLED_IN_RING,
-    ONE,
     Arrive,
     Await,
     Barrier,
@@ -49,9 +48,9 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             slots = _slots(place, writer)
             ring, filled, emptied = (writer.names[name] for name in (place.ring, place.filled, place.emptied))
             return [f"Ring<{slots}> {ring} = {{{filled}, {emptied}}};"]
-        case NextSlot(place, by):
+        case NextSlot(place, by, skips):
             ring = writer.names[place.ring]
-            if by == ONE:
+            if not skips:
                 return [f"{ring}.advance();"]
             return [f"{ring}.skip({writer.index(by)});  // the slots of the other group"]
         case _ if node.line.only_cuda and writer.dialect is not CUDA:

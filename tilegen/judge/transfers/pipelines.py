@@ -155,6 +155,13 @@ def staged_buffers(tree: Tree, loop: Loop) -> frozenset[str]:
     }
 
 
+def useful_stages(loop: Loop) -> int:
+    """How many stages of a pipelined loop are filled: no more than it has iterations, but by a producer, which counts
+    on from run to run. Registers across another loop, and the last iteration that is apart, are for all stages."""
+    kept = loop.specialized or loop.peeled or any(each.across for each in loops(loop))
+    return loop.stages if kept or not loop.extent.is_const else min(loop.stages, max(loop.extent.const, 1))
+
+
 def leading_copies(loop: Loop, staged: frozenset[str]) -> int:
     """How many children at the start of the body do nothing but copy into the buffers `staged`."""
     count = 0

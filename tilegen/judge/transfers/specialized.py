@@ -45,6 +45,12 @@ def check_specialized(program: Projection) -> None:
             _check_loop(program, launch, loop)
 
 
+def runs_again(launch: Node, loop: Loop) -> bool:
+    """Whether a block runs several iterations of a loop, be it one in each of several runs."""
+    around = (each for each in _loops_around(launch, loop) if each.kind not in BLOCK_KINDS or each.dealt)
+    return any(each.extent != const(1) for each in (loop, *around))
+
+
 def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
     inner = next((each for each in _loops_around(launch, loop) if each.kind not in (*BLOCK_KINDS, "serial")), None)
     if inner is not None:

@@ -22,7 +22,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Loop, Node, Tree
 from tilegen.ir.walk import loads, loops, stmts
 from tilegen.judge.threads.cross_thread import Crossing, meetings, ways_later
 from tilegen.judge.transfers.bulk import BoxCopy, boxes_in
-from tilegen.judge.transfers.pipelines import staged_buffers
+from tilegen.judge.transfers.pipelines import staged_buffers, useful_stages
 from tilegen.poly.instances import Projection, project
 from tilegen.poly.verdict import NoForm
 
@@ -48,7 +48,7 @@ def check_bulk_waits(tree: Tree) -> None:
                 message = f"'{box.target}' is filled by bulk copies in several places, and their barrier counts in one"
                 raise _no_form(box, message, "give each nest that uses it a copy with a name of its own")
             _check_uses(launch, path[-1], box)
-            _check_count(path, box, path[-1].stages if box.target in staged_buffers(tree, path[-1]) else 1)
+            _check_count(path, box, useful_stages(path[-1]) if box.target in staged_buffers(tree, path[-1]) else 1)
 
 
 def _no_form(box: BoxCopy, message: str, *way: str) -> NoForm:
@@ -71,7 +71,7 @@ def _check_uses(launch: Node, home: Loop, box: BoxCopy) -> None:
 def _check_count(path: Sequence[Loop], box: BoxCopy, stages: int) -> None:
     """Refused where the number of a filling is not affine in the loops around, which number its phase."""
     around, home = [loop for loop in path if loop.kind not in BLOCK_KINDS], path[-1]
-    if home.specialized and home.extent != const(1):
+    if home.specialized:
         return
     if stages > 1 and len(around) > 1 and (not home.extent.is_const or home.extent.const % stages):
         message = f"'{home.name}' runs several times, and {stages} stages do not divide its {home.extent} iterations"

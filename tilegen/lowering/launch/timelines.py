@@ -304,10 +304,11 @@ class StartRing:
 
 @dataclass(frozen=True)
 class NextSlot:
-    """Each thread that runs this goes on to the next number; or by `by` numbers, which it leaves to others."""
+    """Each thread that runs this goes on to the next number; or it `skips` the next `by`, which are for others."""
 
     place: RingPlace
     by: Affine = ONE
+    skips: bool = False
 
 
 # All of them, but for `Start`, which has a program in it.

@@ -31,7 +31,7 @@ from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.facts.ranges import begins, follows, interval_of
 from tilegen.ir.nodes import THREAD_KINDS, Access, Buffer, Load, Loop, Node, Tree
 from tilegen.ir.walk import add_guard, loop_around, loops, rewrite_accesses, rewrite_nodes, stmts, substitute
-from tilegen.judge import has_inside, leading_copies, nest_of, staged_buffers
+from tilegen.judge import has_inside, leading_copies, nest_of, staged_buffers, useful_stages
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,18 @@ class Pipe:
 
 def write_out_pipelines(tree: Tree) -> tuple[Tree, tuple[Pipe, ...]]:
     """The tree with its pipelined loops written out."""
+    tree = replace(tree, body=rewrite_nodes(tree.body, _without_idle_stages))
     pipes: list[Pipe] = []
     for loop in list(loops(tree.body)):
         if loop.stages > 1 and loop.name not in [pipe.loop for pipe in pipes]:
             tree, pipe = _written_out(tree, loop)
             pipes.append(pipe)
     return tree, tuple(p for p in pipes if p.buffers)
+
+
+def _without_idle_stages(node: Node) -> Node:
+    """A loop with no more stages than are ever filled."""
+    return replace(node, stages=useful_stages(node)) if isinstance(node, Loop) else node
 
 
 def _written_out(tree: Tree, loop: Loop) -> tuple[Tree, Pipe]:

@@ -15,8 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.ir.affine import Affine, Mod, const, var
-from tilegen.ir.nodes import Access, Load, Loop, Tree
+from tilegen.ir.hardware.threads import ring_of
+from tilegen.ir.nodes import Access, Load, Node, Tree
 from tilegen.ir.walk import loops, rewrite, rewrite_nodes
+from tilegen.judge import runs_again
 from tilegen.lowering.launch.program import Flag, For, If, Let, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
@@ -50,15 +52,18 @@ def with_whole_rings(tree: Tree, scalarized: frozenset[str]) -> frozenset[str]:
 
 def without_idle_producers(tree: Tree) -> Tree:
     """`tree` with producers where they start all copies, of several iterations: a version without bulk copies has none,
-    and a loop of one iteration has nothing to overlap with."""
+    and where a block runs one iteration there is nothing to overlap with."""
 
-    def change(node: object) -> object:
-        if not isinstance(node, Loop) or not node.specialized:
-            return node
-        needed = node.extent != const(1) and not any(each.kind == "cooperative" for each in loops(node))
-        return replace(node, specialized=needed, overlapped=needed and node.overlapped)
+    def change(launch: Node) -> Node:
+        loop = ring_of(launch)
+        if loop is None:
+            return launch
+        needed = runs_again(launch, loop) and not any(each.kind == "cooperative" for each in loops(loop))
+        overlapped = needed and loop.overlapped and loop.extent != const(1)
+        new = replace(loop, specialized=needed, overlapped=overlapped)
+        return rewrite_nodes((launch,), lambda value: new if value is loop else value)[0]
 
-    return replace(tree, body=rewrite_nodes(tree.body, change))
+    return replace(tree, body=tuple(change(launch) for launch in tree.body))
 
 
 def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:

@@ -60,7 +60,7 @@ def take_turns(
     slots = {node.place.buffer for node in nodes(produces.body) if isinstance(node, Box)}
     staged = {b.name for b in buffers if b.space == "shared"} - slots
     at = next(n for n, node in enumerate(roles.body) if isinstance(node, StartRing)) + 1
-    skip = If((_is_second(block.turns),), (NextSlot(place, ring.extent),))
+    skip = If((_is_second(block.turns),), (NextSlot(place, ring.extent, skips=True),))
     consuming = (*roles.body[:at], skip, *_in_turn(roles.body[at:], place, block))
     producing = _for_both(produces.body, block.turns)
     others = (*roles.orelse[:-1], replace(produces, body=producing))
@@ -96,7 +96,7 @@ def _in_turn(body: tuple[Spmd, ...], place: RingPlace, block: Block) -> tuple[Sp
         ring,
         Arrive(TURNS, 1 - group, count=threads),
         *body[at + 1 :],
-        NextSlot(place, ring.extent),
+        NextSlot(place, ring.extent, skips=True),
         If((Condition(-group),), take),
     )
 

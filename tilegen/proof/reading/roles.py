@@ -42,7 +42,6 @@ from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
     GROUP,
-    ONE,
     TURNS,
     Arrive,
     Await,
@@ -213,7 +212,7 @@ def _counts(body: list[Spmd]) -> bool:
 
 def _skips(node: Spmd) -> bool:
     """True for what leaves numbers to others, and does nothing else."""
-    alone = isinstance(node, NextSlot) and node.by != ONE
+    alone = isinstance(node, NextSlot) and node.skips
     return alone or (isinstance(node, If) and bool(node.body) and all(map(_skips, node.body)))
 
 
@@ -221,7 +220,9 @@ def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], place: RingPla
     """Refused where a group leaves out other numbers than those of the groups whose turn it is before, and after."""
     *runs, (_, extent) = around
     for number in range(groups):
-        (ahead, never), *others, (before, behind) = _skipped(role, NextSlot(place, extent), {group: const(number)})
+        (ahead, never), *others, (before, behind) = _skipped(
+            role, NextSlot(place, extent, skips=True), {group: const(number)}
+        )
         if (ahead + before, before + 1 + behind) != (number, groups) or any(map(any, ((0, never), *others))):
             raise Refused(f"group {number} of '{group}' leaves out other slots than those of the groups beside it")
     if not extent.names().isdisjoint(run[0] for run in runs):
