@@ -77,6 +77,22 @@ def test_an_update_from_memory_keeps_its_tests():
     assert guards(spare(node, tree.buffers, tree.kernel).node, "C") == guards(node, "C")
 
 
+def test_fragments_are_updated_whole_from_what_there_is():
+    """A tile of SA in shared memory has all its rows, and a tile at the border has rows that SA has not."""
+    for schedule, tested in (("with_scales", False), ("blocks", True)):
+        text = emit(lower(stock.schedule_stock("block_scaled", schedule).tree))
+        between = text[text.index("complete_wgmma();\n") : text.index("ring.release()")]
+        assert ("< M" in between) == tested
+
+
+def test_the_proof_refuses_an_update_that_reads_beyond_an_input(monkeypatch):
+    monkeypatch.setattr(register_guards, "_inputs_exist", lambda *_: True)
+    tree = stock.schedule_stock("block_scaled", "blocks").tree
+    proof = prove(tree.kernel, lower(tree))
+    (found,) = [o.violation for o in proof.obligations if o.violation]
+    assert found.sentence == "'P' runs where the kernel has no instance, and outside 'SA'"
+
+
 CUT = """
 kernel same(X: i32[N, M]) -> out: i32[N, M]:
     out[i, j] = X[i, j]

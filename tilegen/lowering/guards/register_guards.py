@@ -2,7 +2,8 @@
 
 Such work may add to what it does not know: a register that is loaded under a test has no value where that fails. Copies
 from registers to shared memory go without tests, too. A test that is the same for all elements of a thread costs one
-branch, and stays.
+branch, and stays. Fragments are updated whole from shared memory, too, and from inputs that have the element anyway:
+between products a test of each element is what tensor cores wait for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tilegen.ir.facts.ranges import interval_of
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Kernel, Loop, Node, Stmt
 from tilegen.ir.walk import accesses, gathers, leaves, loads
 from tilegen.poly import Facts
+
+Guard = tuple[Condition, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ class Spare:
 
     What goes from registers to registers can do harm outside its guard only by what it writes. Where a condition
     is a fact of the element, and nothing uses the element where it does not hold, no one sees it. An instruction may
-    also read from shared memory.
+    also read from shared memory, and an update of fragments from that and from inputs.
 
     Attributes:
         node: the launch, its updates of registers and its copies to shared memory without those conditions.
@@ -76,7 +79,9 @@ class Spare:
 def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
     """What `node` can go without."""
     facts = Facts(kernel)
+    buffers = tuple(buffers)
     inner = {b.name: b for b in buffers if b.space in ("register", "shared") and b.scope is not None}
+    inputs = {b.name: b for b in buffers if b.role == "input"}
     registers = {name: b for name, b in inner.items() if b.space == "register"}
     found = [_Leaf(path, stmt) for path, stmt in leaves((node,))]
     users: dict[str, list[_Leaf]] = {name: [] for name in inner}
@@ -89,14 +94,18 @@ def spare(node: Node, buffers: Iterable[Buffer], kernel: Kernel) -> Spare:
         path, stmt = leaf.path, leaf.stmt
         buffer = registers.get(stmt.target.buffer)
         axes = inner if any(loop.performed for loop in path) else registers
+        if stmt.reduce and buffer and buffer.fragment:
+            axes = inner | inputs
         if buffer is None or stmt.is_copy or stmt.best or stmt.hits or not leaf.places.keys() <= axes.keys():
             continue
         if stmt.reduce and (stmt.reduce not in ("sum", "prod") or _of_lanes(path, stmt)):
             continue  # a comparison, or what other threads get, of a register without a value
-        if any(gathers(stmt)) or not _elements_exist(leaf, axes):
+        if any(gathers(stmt)) or not _elements_exist(leaf, inner):
             continue  # its tests also keep it inside the tensors that it gathers from, and the registers that there are
         own = _fixed_loops(path, stmt.target, buffer)
         kept = tuple(c for c in stmt.guard if not _of_element(c, leaf, own, users[buffer.name], facts))
+        if not _inputs_exist(leaf, kept, inputs, facts):
+            continue
         if stmt.reduce and not all(_of_thread(c, path) for c in stmt.guard if c not in kept):
             updates[id(stmt)] = replace(stmt, guard=kept)
         elif not stmt.reduce:
@@ -161,11 +170,19 @@ def _with_updates(node: Node, updates: Mapping[int, Stmt]) -> Node:
     return node if all(map(is_, body, node.body)) else replace(node, body=body)
 
 
+def _inputs_exist(leaf: _Leaf, kept: Guard, memory: Mapping[str, Buffer], facts: Facts) -> bool:
+    """True if every element of an input that the statement reads exists where the conditions `kept` hold."""
+    extents = {loop.name: loop.extent for loop in leaf.path}
+    read = [(load.index, memory[load.buffer].shape) for load in loads(leaf.stmt) if load.buffer in memory]
+    outside = [each for index, shape in read for i, e in zip(index, shape, strict=True) for each in (-1 - i, i - e)]
+    return not any(facts.is_possible((*kept, Condition(each)), extents) for each in outside)
+
+
 def _elements_exist(leaf: _Leaf, memory: Mapping[str, Buffer]) -> bool:
     """True if every element on the chip that the statement uses exists, whatever its guard says."""
     extents = {loop.name: loop.extent.const for loop in leaf.path if loop.extent.is_const}
     for name, places in leaf.places.items():
-        for index in places:
+        for index in places if name in memory else ():
             for place, extent in zip(index, memory[name].shape, strict=True):
                 ends = interval_of(place, extents)
                 if ends is None or ends[0] < 0 or not extent.is_const or ends[1] >= extent.const:

@@ -74,12 +74,14 @@ class Extras:
 
     def _may_be_spared(self, path: tuple[Loop, ...], stmt: Stmt) -> bool:
         """True for what the text may run without its tests: from registers to registers, or copied to shared memory;
-        and by an instruction from shared memory to registers."""
+        and by an instruction or an update from shared memory to registers, by an update from inputs, too."""
         space = self.buffers[stmt.target.buffer].space
-        sources = ("register", "shared") if any(loop.kind == "matrix" for loop in path) else ("register",)
+        update = stmt.reduce is not None
+        sources = ("register", "shared") if update or any(loop.kind == "matrix" for loop in path) else ("register",)
+        read = [self.buffers[x.buffer] for x in loads(stmt)]
         if stmt.best or stmt.hits or any(gathers(stmt)):
             return False
-        if any(self.buffers[x.buffer].space not in sources for x in loads(stmt)):
+        if any(b.space not in sources and not (update and b.role == "input") for b in read):
             return False
         if not stmt.is_copy:
             return space == "register"
