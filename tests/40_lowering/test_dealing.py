@@ -25,7 +25,7 @@ from tilegen.lab.checks.check import cases, check
 from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, Let, with_lists
+from tilegen.lowering.launch.program import For, Let, nodes, with_lists
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.proof import prove
 
@@ -97,6 +97,29 @@ def test_what_a_tile_leaves_in_shared_memory_is_waited_for(tmp_path):
     text = emit((launch,))
     assert "before the next" in text
     assert text.count("__syncthreads") == 2
+
+
+def test_what_threads_of_a_tile_exchange_in_global_memory_meets_no_other_tile(tmp_path):
+    """It is written by one thread and read by another, with a barrier between; the next tile has other elements."""
+    steps = ["tile(T.i, 8) -> i, a", "tile(T.j, 8) -> j, b", "tile(C.i, 8) -> ci, c", "tile(C.j, 8) -> cj, d"]
+    steps += ["order(i, j, a, b)", "order(ci, cj, c, d)", "fuse(i, ci) -> bi", "fuse(j, cj) -> bj", "deal(bi, bj)"]
+    steps += ["bind(a, thread.y)", "bind(b, thread.x)", "bind(c, thread.x)", "bind(d, thread.y)"]
+    lines = [
+        "kernel twice(A: f32[M, N]) -> T: f32[M, N], C: f32[M, N]:",
+        "T[i, j] = 2.0 * A[i, j]",
+        "C[i, j] = T[i, j]",
+    ]
+    text = "\n    ".join(lines) + "\n\n" + "\n    ".join(["schedule dealt for twice:", *steps]) + "\n"
+    scheduled = write(tmp_path, text).schedule("dealt")
+    (launch,) = lower(scheduled.tree)
+    assert prove(scheduled.tree.kernel, (launch,)).verdict == "proved"
+    (barrier,) = (node for node in nodes(launch.body) if isinstance(node, Barrier))
+
+    def without(body):
+        return tuple(with_lists(node, without) for node in body if node != barrier)
+
+    found = prove(scheduled.tree.kernel, (replace(launch, body=without(launch.body)),))
+    assert found.verdict.startswith("refused")
 
 
 @pytest.mark.parametrize(

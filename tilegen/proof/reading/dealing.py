@@ -10,7 +10,8 @@ an order that the number of blocks decides. A block that runs all tiles twice, i
 tiles before the other, and nothing of tiles in between counts as a wait: barriers are looked for after what is
 done in the one and before what is done in the other. So two accesses that need a wait have one, in whatever order a
 block takes tiles, and all threads run it, for they take the same tiles. What a tile reads on the chip was written
-in this same tile: that is what the launch with a block for each tile shows.
+in this same tile: that is what the launch with a block for each tile shows. It shows of global memory, too, that no two
+tiles meet there, so that nothing is asked of the two runs.
 
 Where data give the ends of the loops over tiles, some tiles run in no block: what they would do is nothing
 (`judge.places.ragged`, asked of the block that runs all tiles).
@@ -42,6 +43,8 @@ from tilegen.lowering.launch.timelines import (
 from tilegen.poly import Refused
 from tilegen.proof.reading.roles import Ring
 
+AGAIN = "tiles.again"  # the loop over the two runs of `walk_twice`
+
 
 def part_tiles(launch: Launch) -> Launch:
     """`launch` with a block for each tile, which it runs once; itself where none are dealt. Raises Refused."""
@@ -57,7 +60,7 @@ def walk_twice(launch: Launch) -> Launch:
         return launch
     names = launch.tiles
     ends = launch.ends or (None,) * len(names)
-    counts = [("tiles.again", const(2), None), *zip(names, launch.grid[0].factors, ends, strict=True)]
+    counts = [(AGAIN, const(2), None), *zip(names, launch.grid[0].factors, ends, strict=True)]
 
     def around(node: For) -> For:
         body = node.body

@@ -21,6 +21,7 @@ from tilegen.lowering.launch.timelines import FILLED, STORES, Barrier
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
+from tilegen.proof.reading.dealing import AGAIN
 from tilegen.proof.reading.on_timelines import does, is_load
 from tilegen.proof.reading.roles import Ring
 
@@ -131,6 +132,8 @@ def _meetings(certain: CertainBarriers) -> Iterator[Meeting]:
                 if on_chip and ring and any(copies):
                     continue  # whoever fills or uses a slot of a ring waits for the others by that
                 if program.buffers[a.buffer].space == "global":
+                    if way[0] == AGAIN:
+                        continue  # no two tiles meet there, as blocks that have one each show
                     yield one, two, a, b, way, frozenset(s for s in between if barriers[s].of_global)
                 else:
                     yield one, two, a, b, way, between
