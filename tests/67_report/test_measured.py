@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,11 @@ def test_predictions_are_not_called_times_of_what_checked_them(tmp_path) -> None
     assert "predicted" in picture.read_text()
     assert "say nothing of a GPU" not in picture.read_text()
     assert not ladder_table(found).notes
+
+
+def test_a_name_that_is_no_text_is_drawn() -> None:
+    found = waterfall(read(ladder(*RUNGS)).ladder)
+    assert "transpose" in svg(replace(found, title="transpose \ud800"))
 
 
 def test_without_times_a_waterfall_is_of_the_prediction() -> None:

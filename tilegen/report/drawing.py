@@ -23,7 +23,7 @@ def svg(picture: Picture, *, inline: bool = False) -> str:
     from matplotlib.figure import Figure
 
     ink = _INK if inline else "black"
-    style = {"svg.fonttype": "none", "svg.hashsalt": picture.title, "font.size": 9, "text.color": ink}
+    style = {"svg.fonttype": "none", "svg.hashsalt": visible(picture.title), "font.size": 9, "text.color": ink}
     style |= {f"{each}.color": ink for each in ("xtick", "ytick")} | {"axes.edgecolor": ink, "axes.labelcolor": ink}
     with mpl.rc_context(style):
         figure = Figure(figsize=(7, _height(picture)), layout="constrained")
