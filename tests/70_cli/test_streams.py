@@ -78,6 +78,9 @@ def test_output_of_any_encoding(encoding, monkeypatch) -> None:
         assert run(words.split()) == (2 if "none" in words else 0)
         out.flush()
         assert out.buffer.getvalue().decode(encoding)
+    assert run(["cat", "own.tg", "--", "\u00e9"]) == 2  # click's own error
+    out.flush()
+    assert "unexpected extra argument" in out.buffer.getvalue().decode(encoding)
 
 
 def test_a_name_that_is_not_utf_8(capsys) -> None:

@@ -32,8 +32,9 @@ class Stream:
         """The same stream for a text that has been made visible, and has colours since."""
         return cast("TextIO", Stream(self._stream, self._name, styled=True))
 
-    def write(self, text: str | bytes) -> int:
-        text = text if isinstance(text, str) else text.decode()  # click writes completions as bytes
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):  # what takes bytes is wrapped by click, and gets them in the stream's encoding
+            raise TypeError("a stream of texts")
         shown = text if self._styled else visible(text)
         encoding = self._stream.encoding or "utf-8"
         self._do(lambda: self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding)))
