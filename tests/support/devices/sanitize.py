@@ -46,7 +46,8 @@ def stock_item(case):
     odd = {size: ODD[size] for size in tree.kernel.sizes}
     even = {size: (value + 7) // 8 * 8 for size, value in odd.items()}
     tiles = {size: tile(size, whole) for size in tree.kernel.sizes}
-    return "stock", ".".join(case), (tree, (odd, even, tiles, *rings(case)))
+    more = ({size: found.get(size, odd[size]) for size in odd} for found in rings(case))
+    return "stock", ".".join(case), (tree, (odd, even, tiles, *more))
 
 
 def rings(case):
@@ -66,7 +67,8 @@ def rings(case):
         yield {"B": 1, "H": 2 * values["TY"] + 1, "W": 2 * values["TX"] + 1, "F": 64 + 16}
         return
     tiles = {"M": values["TM"], "N": values["TN"]}
-    ring = {"K": max((stages + 1) * values["TK"], values.get("KP", 0))}
+    # A block of scales has 128 terms, and no parameter.
+    ring = {"K": max((stages + 1) * values.get("TK", 128), values.get("KP", 0))}
     products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
     yield {size: n + 16 for size, n in (tiles | ring).items()} | products
 
