@@ -59,6 +59,10 @@ class LookBack:
     def apply(self, tree: Tree) -> Tree:
         loop = need_loop(tree, self.loop)
         need_serial(loop, "look_back")
+        if loop.handed:
+            raise StepError(
+                f"'{loop.name}' hands on '{loop.handed}' already", notes=("leave out one of the two steps",)
+            )
         outside = {b.name for b in tree.buffers if b.space == "register" and not self._is_inside(tree, b.scope)}
         handed = {s.target.buffer: s.reduce for s in stmts(loop.body) if s.reduce and s.target.buffer in outside}
         if len(handed) != 1:

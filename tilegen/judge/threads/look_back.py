@@ -91,7 +91,8 @@ def _check_update(program: Projection, number: int, loop: Loop) -> None:
         raise NoForm(f"'{name}' is not one value of 32 bits, which goes into a word with what is known of it")
     kinds = {each.kind for each in loops(program.tree.body[number]) if each.kind in THREAD_KINDS}
     if prod(program.threads(number, kind) for kind in THREAD_KINDS) % WARP:
-        raise NoForm(f"a block looks back by a warp, and the blocks along '{loop.name}' are no whole warps")
+        way = f"bind a loop of {WARP}, or of a multiple of that, to thread.x"
+        raise NoForm(f"a block looks back by a warp, and the blocks along '{loop.name}' are no whole warps", way=way)
     if {(name, kind) for kind in kinds} - program.register_copies[number]:
         way = "cache what is computed from it in registers, too, at the loop of blocks"
         raise Misplaced(f"not every thread has '{name}', which its block is handed", way=way)
