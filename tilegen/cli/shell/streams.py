@@ -32,11 +32,14 @@ class Stream:
         """The same stream for a text that has been made visible, and has colours since."""
         return cast("TextIO", Stream(self._stream, self._name, styled=True))
 
-    def write(self, text: str) -> int:
-        if not isinstance(text, str):  # what takes bytes is wrapped by click, and gets them in the stream's encoding
-            raise TypeError("a stream of texts")
-        shown = text if self._styled else visible(text)
+    def write(self, text: str | bytes) -> int:
         encoding = self._stream.encoding or "utf-8"
+        if not isinstance(text, str):  # click writes completions in UTF-8, and its errors in the stream's encoding
+            try:
+                text = text.decode()
+            except UnicodeDecodeError:
+                text = text.decode(encoding)
+        shown = text if self._styled else visible(text)
         self._do(lambda: self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding)))
         return len(text)
 
