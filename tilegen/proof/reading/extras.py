@@ -74,9 +74,9 @@ class Extras:
 
     def _may_be_spared(self, path: tuple[Loop, ...], stmt: Stmt) -> bool:
         """True for what the text may run without its tests: from registers to registers, or copied to shared memory;
-        and by an instruction or an update from shared memory to registers, by an update from inputs, too."""
+        and by an instruction or an update of fragments from shared memory, by the latter from inputs, too."""
         space = self.buffers[stmt.target.buffer].space
-        update = stmt.reduce is not None
+        update = bool(stmt.reduce and self.buffers[stmt.target.buffer].fragment)
         sources = ("register", "shared") if update or any(loop.kind == "matrix" for loop in path) else ("register",)
         read = [self.buffers[x.buffer] for x in loads(stmt)]
         if stmt.best or stmt.hits or any(gathers(stmt)):
