@@ -49,7 +49,7 @@ class Traced:
         return self.line(f"{self!r} % {other}")
 
     def scaled(self, times: float) -> Any:
-        """This so many times."""
+        """The number multiplied by `times`."""
         return Traced(self.name, self.lines, self.times * times) if times else 0
 
     def line(self, text: str) -> Traced:
