@@ -34,12 +34,8 @@ class Stream:
 
     def write(self, text: str | bytes) -> int:
         encoding = self._stream.encoding or "utf-8"
-        if not isinstance(text, str):  # click writes completions in UTF-8, and its errors in the stream's encoding
-            try:
-                text = text.decode()
-            except UnicodeDecodeError:
-                text = text.decode(encoding)
-        shown = text if self._styled else visible(text)
+        read = text if isinstance(text, str) else _decoded(text, encoding)
+        shown = read if self._styled else visible(read)
         self._do(lambda: self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding)))
         return len(text)
 
@@ -56,6 +52,14 @@ class Stream:
             self._failure = error.strerror or str(error)
         if self._failure and self._name == "output":
             raise UsageError(f"cannot write to standard output: {self._failure}")
+
+
+def _decoded(text: bytes, encoding: str) -> str:
+    """What click writes as bytes: completions in UTF-8, its errors in the encoding of the stream."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode(encoding)
 
 
 def discard(stream: TextIO) -> None:
