@@ -55,6 +55,40 @@ def test_it_computes_the_kernel():
         assert faults(launches, tree, {"C": 3, "W": 9, "F": 4 if vector else 5}) is None
 
 
+ALIGNED = """
+kernel conv(X: f32[W, C], K: f32[F, 3, C]) -> Y: f32[F, W]:
+    Y[f, x] = sum[c, s]((X[x + s - 1, c] else 0) * K[f, s, c])
+
+schedule aligned for conv():
+    tile(f, 4) -> bf, tf
+    tile(x, 8) -> bx, tx
+    tile(c, 4) -> co, ci
+    order(bf, bx, co, tf, tx, ci, s)
+    bind(bf, block.y)
+    bind(bx, block.x)
+    bind(tf, thread.y)
+    bind(tx, thread.x)
+    cache_register(Y, at=bx)
+    cache_shared(X, at=co, vector=4)
+    cache_global(X, layout=[0, c], tiles=[1, 4])
+    bind(X.global.0, block.x)
+"""
+
+
+def test_what_a_copy_reads_beyond_the_tensor_stays_beyond_its_storage():
+    """Whole tiles of channels, and zeros around the rows, which nothing stores."""
+    tree = tree_from(ALIGNED)
+    assert "(X.global[bx*8 + X.shared.0 - 1, X.shared.c*4 + co*4 + X.shared.v] else 0.0)" in show(tree)
+    assert judge(tree) is None
+    for version in ({}, {"vector": False}, {"whole": True}):
+        launches = lower(tree, **version)
+        assert prove(tree.kernel, launches).verdict == "proved"
+        assert difference(emit(launches, "cuda"), launches, "cuda") is None
+        assert (
+            faults(launches, tree, {"C": 4, "W": 8, "F": 4} if "whole" in version else {"C": 3, "W": 9, "F": 5}) is None
+        )
+
+
 PADDED = """
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:
     C[i, j] = sum[k](A[i, k] * B[k, j])

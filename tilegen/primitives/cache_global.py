@@ -76,7 +76,7 @@ class CacheGlobal:
         def place(index: Point) -> Point:
             return _join_point(index, buffer, groups) if copy.joined else index
 
-        body = redirect(tree.body, buffer, name, place)
+        body = redirect(tree.body, buffer, name, place, beyond=not copy.joined)
         # Beyond the tensor, tiles have what reads there give, or zeros.
         others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
         beyond = next(others, Const(0, buffer.dtype)) if self.tiles else None

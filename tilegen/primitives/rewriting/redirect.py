@@ -18,10 +18,15 @@ def redirect(
     new: str,
     index: Callable[[Point], Point],
     using: frozenset[str] = frozenset(),
+    *,
+    beyond: bool = False,
 ) -> tuple[Node, ...]:
     """`body` with every access to `old` redirected to `new`, at the place `index(point)`.
 
     A copy statement that accessed the tensor itself records the element that it copies.
+
+    Args:
+        beyond: what copies read may be beyond `new`, too. Else `new` has what they give there.
     """
 
     def send(stmt: Stmt) -> Stmt:
@@ -32,7 +37,8 @@ def redirect(
                 return access
             met.append(access.index)
             if isinstance(access, Load):
-                return replace(access, buffer=new, index=index(access.index), fallback=None)
+                fallback = access.fallback if beyond and stmt.is_copy else None
+                return replace(access, buffer=new, index=index(access.index), fallback=fallback)
             return Access(new, index(access.index))
 
         sent = rewrite_accesses(stmt, change)
