@@ -32,6 +32,11 @@ def identify(rows: tuple[Row, ...], names: Mapping[str, str]) -> tuple[Row, ...]
     return tuple([(e, add_up((names.get(n, n), f) for n, f in terms), c) for e, terms, c in rows])
 
 
+def equate(pairs: Iterable[tuple[str, str]]) -> Rows:
+    """Rows that say that the two names of each pair have one value; none of a name and itself."""
+    return tuple([(True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b])
+
+
 def exchange_primes(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """The rows with the prime on the first of two instances instead of the second."""
     return tuple(

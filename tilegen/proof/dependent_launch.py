@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from tilegen.ir.nodes import Const
-from tilegen.lowering.launch.program import Declare, Flag, Launch, Let, Spmd, nodes
-from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarriers
+from tilegen.lowering.launch.program import Launch, Spmd, nodes
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await
+from tilegen.lowering.sync.dependent_launch import is_set_up
 from tilegen.poly import Refused
 
 
@@ -43,21 +43,10 @@ def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
         raise Refused(f"{launch.name} does not let the next launch begin once")
     ahead = tuple(takewhile(lambda node: node != Await(LAUNCHES), launch.body))
     for node in ahead:
-        if node != Arrive(LAUNCHES) and not _is_set_up(node):
+        if node != Arrive(LAUNCHES) and not is_set_up(node):
             message = f"{launch.name} begins early, and what stands before its wait for the launches before is not"
             raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
     rest = launch.body[len(ahead) + 1 :]
     if Arrive(LAUNCHES) not in (*ahead, *rest):
         raise Refused(f"{launch.name} lets the next launch begin on some paths alone")
     return tuple(node for node in (*ahead, *rest) if node != Arrive(LAUNCHES))
-
-
-def _is_set_up(node: Spmd) -> bool:
-    """True for what all threads do, none of them in global memory."""
-    match node:
-        case StartBarriers() | Flag() | Let():
-            return True
-        case Declare(start=start):
-            return start is None or isinstance(start, Const)
-        case _:
-            return False

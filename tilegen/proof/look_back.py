@@ -110,7 +110,7 @@ def _paths(body: tuple[Spmd, ...], name: str, alike: frozenset[str]) -> Iterator
     """The ways through an iteration, apart where tests choose between versions that look back, for all threads."""
     for n, node in enumerate(body):
         if isinstance(node, If) and any(isinstance(each, LookBack) for each in nodes((node,))):
-            if not frozenset().union(*(c.value.names() for c in node.test)) <= alike:
+            if not node.decided_by <= alike:
                 raise Refused(f"some threads of a block use '{name}', which all of them are handed, and some do not")
             for branch in (node.body, node.orelse):
                 for path in _paths((*branch, *body[n + 1 :]), name, alike):

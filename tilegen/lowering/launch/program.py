@@ -74,6 +74,11 @@ class If:
     flag: str = ""
     roles: tuple[str, ...] = ()
 
+    @property
+    def decided_by(self) -> frozenset[str]:
+        """The loops and sizes that decide which branch runs."""
+        return frozenset().union(*(condition.value.names() for condition in self.test))
+
 
 @dataclass(frozen=True)
 class Flag:

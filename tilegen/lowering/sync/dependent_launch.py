@@ -17,12 +17,13 @@ from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarr
 
 def with_launch_waits(launch: Launch) -> Launch:
     """`launch` as one that begins early: before its wait stands set-up, which no launch before takes part in."""
-    ahead = tuple(takewhile(_is_set_up, launch.body))
+    ahead = tuple(takewhile(is_set_up, launch.body))
     body = (Arrive(LAUNCHES), *ahead, Await(LAUNCHES), *launch.body[len(ahead) :])
     return replace(launch, body=body, dependent=True)
 
 
-def _is_set_up(node: Spmd) -> bool:
+def is_set_up(node: Spmd) -> bool:
+    """True for what all threads do, none of them in global memory."""
     match node:
         case StartBarriers() | Flag() | Let():
             return True

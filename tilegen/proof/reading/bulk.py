@@ -23,8 +23,8 @@ from tilegen.ir.hardware.memory import shared_layout
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_UNIT, hardware_swizzle
-from tilegen.ir.walk import rewrite_nodes, substitute, walk
-from tilegen.lowering.launch.program import For, If, Launch, Spmd, Start, names_in, nodes
+from tilegen.ir.walk import rewrite_nodes, substitute
+from tilegen.lowering.launch.program import For, If, Launch, Spmd, Start, nodes, with_lists
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
@@ -82,13 +82,10 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
     out: list[Spmd] = []
     for node in body:
         match node:
-            case For(extent=said) | If(test=said) if launch.cluster and _speaks_of(launch.cluster.rank, said, node):
+            case For() | If() if launch.cluster and _speaks_of(launch.cluster.rank, node):
                 raise Refused("what one block of a cluster does to the others is not done by all of them")
-            case For():
-                out.append(replace(node, body=_expand(node.body, launch, started, ring)))
-            case If():
-                then, orelse = (_expand(each, launch, started, ring) for each in (node.body, node.orelse))
-                out.append(replace(node, body=then, orelse=orelse))
+            case For() | If():
+                out.append(with_lists(node, lambda body: _expand(body, launch, started, ring)))
             case Start():
                 out += _started(node, launch, started)
             case Box():
@@ -150,10 +147,10 @@ def _to_blocks(node: Spmd, mask: int, launch: Launch) -> Spmd:
     return For(share, const(launch.cluster.blocks), (substitute(node, {launch.cluster.rank: var(share)}),))
 
 
-def _speaks_of(rank: str, said: object, node: For | If) -> bool:
+def _speaks_of(rank: str, node: For | If) -> bool:
     """True if something around what is done to other blocks is not the same in all of them."""
     sent = (each for each in nodes((node,)) if isinstance(each, Box | Arrive) and each.blocks)
-    return rank in names_in(walk(said)) and any(True for _ in sent)
+    return rank in node.decided_by and any(True for _ in sent)
 
 
 def barrier_of(name: str, launch: Launch) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilegen.ir.walk import accesses, walk
-from tilegen.lowering.launch.program import Call, Declare, For, Function, If, Let, Spmd, names_in, nodes
+from tilegen.lowering.launch.program import Call, Declare, For, Function, Let, Spmd, names_in, nodes, with_lists
 from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.poly import Refused
 
@@ -39,14 +40,9 @@ def _inline_calls(body: tuple[Spmd, ...], known: Mapping[str, _KnownFunction]) -
                 known = {**_hide_names(known, (node.name,)), node.name: _KnownFunction(inner, _free_names(inner))}
             case Call():
                 out += _inline_call(node, known)
-            case For():
-                out.append(replace(node, body=_inline_calls(node.body, _hide_names(known, (node.name,)))))
-            case If():
-                out.append(
-                    replace(node, body=_inline_calls(node.body, known), orelse=_inline_calls(node.orelse, known))
-                )
             case _:
-                out.append(node)
+                here = _hide_names(known, (node.name,)) if isinstance(node, For) else known
+                out.append(with_lists(node, partial(_inline_calls, known=here)))
         if isinstance(node, Let | Declare):
             known = _hide_names(known, (node.name if isinstance(node, Let) else node.buffer,))
     return tuple(out)

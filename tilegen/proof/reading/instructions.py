@@ -28,7 +28,7 @@ from tilegen.ir.hardware.matching import (
 from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_body
+from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_lists
 from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.on_timelines import Does, OnTimeline, started
@@ -56,13 +56,9 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
             case Await(line, buffers=buffers) if line.in_registers:
                 out += (_of_register(name, "wait", line, node.left) for name in buffers or ("",))
                 out += (_of_register(name, "fence", line) for name in buffers)  # who waits holds, too
-            case For():
-                _check_together(node, node.decided_by, lanes)
-                out.append(with_body(node, expand_instructions(node.body, launch)))
-            case If():
-                _check_together(node, frozenset().union(*(c.value.names() for c in node.test)), lanes)
-                then, orelse = (expand_instructions(each, launch) for each in (node.body, node.orelse))
-                out.append(replace(node, body=then, orelse=orelse))
+            case For() | If():
+                _check_together(node, lanes)
+                out.append(with_lists(node, lambda body: expand_instructions(body, launch)))
             case _:
                 out.append(node)
     return tuple(out)
@@ -73,9 +69,9 @@ def _of_register(name: str, what: Does, line: Timeline, left: int = 0) -> OnTime
     return OnTimeline(name, Access(of.name, ()), Const(0, "i64"), does=what, line=line, left=left)
 
 
-def _check_together(node: For | If, deciding: frozenset[str], lanes: set[str]) -> None:
+def _check_together(node: For | If, lanes: set[str]) -> None:
     """Refused where lanes may come to an instruction inside of `node` without the others."""
-    alone = not deciding.isdisjoint(lanes)
+    alone = not node.decided_by.isdisjoint(lanes)
     inside = next((v for v in nodes((node,)) if isinstance(v, Perform)), None) if alone else None
     if inside:
         raise Refused(f"'{inside.instruction.name}' is run by a warp, and its lanes come to it one without the other")

@@ -23,6 +23,7 @@ from tilegen.lowering.launch.program import (
     VectorLoad,
     VectorStore,
     nodes,
+    with_lists,
 )
 from tilegen.lowering.launch.timelines import COPIES
 from tilegen.poly import Facts, Refused, Unproved
@@ -69,11 +70,8 @@ def _expand(body: tuple[Spmd, ...], known: _Variables) -> tuple[Spmd, ...]:
         match node:
             case Stmt():
                 out += _statement(node, known)
-            case For():
-                out.append(replace(node, body=_expand(node.body, known.copy())))
-            case If():
-                then, orelse = _expand(node.body, known.copy()), _expand(node.orelse, known.copy())
-                out.append(replace(node, body=then, orelse=orelse))
+            case For() | If():
+                out.append(with_lists(node, lambda body: _expand(body, known.copy())))
             case VectorLoad(name, _, width, source):
                 known.loaded[name] = (source, width)
             case VectorDeclare(name, _, width):

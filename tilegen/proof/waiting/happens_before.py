@@ -64,6 +64,7 @@ from tilegen.proof.waiting.moments import (
     refuse_uncovered,
     rows_of_neighbours,
     rows_of_one_life,
+    rows_of_same_iteration,
     rows_of_same_place,
     rows_of_same_thread,
 )
@@ -170,7 +171,7 @@ class _Protocol(Knowledge):
             refuse_possible(self.program, sentence, here, here.rows + rows_of(Condition(contrary)))
         who, all_ = self.consumers(turn)
         same, threads = Moment(turn, "'"), self.threads(turn.places[0])
-        at_once = tuple((True, ((same.names.get(n, n), 1), (n, -1)), 0) for n in same.names if n not in threads)
+        at_once = rows_of_same_iteration(same, here, [n for n in same.names if n not in threads])
         wanted = here.rows + all_ + self.of_group(turn, here.form(ring.group), who)
         pieces = (same.rows + at_once + self.is_thread(same, who),)
         refuse_uncovered(self.program, "some of a group take a turn or pass it", here, wanted, pieces, who.values())

@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
 from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed, Projection
-from tilegen.poly.rows import Rows, rename
+from tilegen.poly.rows import Rows, equate, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.reading.on_timelines import leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
@@ -94,8 +94,7 @@ class Knowledge:
         return form(ring.group).rename(who).minus(number).zero() if ring and ring.turn and who else ()
 
     def is_thread(self, moment: Moment, who: Mapping[str, str]) -> Rows:
-        pairs = [(name, who[n]) for n, name in moment.coordinates.items() if n in who]
-        return tuple((True, ((one, 1), (other, -1)), 0) for one, other in pairs)
+        return equate((name, who[n]) for n, name in moment.coordinates.items() if n in who)
 
     def anybody(self, placed: Placed) -> tuple[tuple[str, ...], Rows]:
         """The axes of the threads that do what is outside of their loops, and rows for these."""

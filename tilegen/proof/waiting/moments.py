@@ -11,7 +11,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS
 from tilegen.judge.threads.cross_thread import rows_of_adjacent
 from tilegen.poly.covering import find_uncovered
 from tilegen.poly.instances import Leaf, Placed, Projection, Use, with_divisions
-from tilegen.poly.rows import Row, Rows, rename
+from tilegen.poly.rows import Rows, equate, rename
 from tilegen.poly.system import Form, equal_rows, example, form, solvable
 from tilegen.poly.verdict import Refused, Words
 from tilegen.proof.waiting.barriers import CertainBarriers, Gap
@@ -69,10 +69,14 @@ class Moment:
         return plain.rename(with_divisions(self.names, (plain,), self.mark)) if self.mark else plain
 
 
-def rows_of_same_thread(one: Moment, two: Moment) -> tuple[Row, ...]:
+def rows_of_same_thread(one: Moment, two: Moment) -> Rows:
     """Rows that say so; along an axis that `two` is no loop of, the name of the axis tells which thread is meant."""
-    pairs = [(name, two.coordinates.get(n, n)) for n, name in one.coordinates.items()]
-    return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
+    return equate((name, two.coordinates.get(n, n)) for n, name in one.coordinates.items())
+
+
+def rows_of_same_iteration(one: Moment, two: Moment, loops: Iterable[str]) -> Rows:
+    """Rows that say so of each of these loops."""
+    return equate((one.names.get(n, n), two.names.get(n, n)) for n in loops)
 
 
 def orders_before(one: Moment, two: Moment) -> Iterator[Rows]:
@@ -89,7 +93,7 @@ def carried_orders_before(one: Moment, two: Moment) -> Iterator[tuple[str | None
         first, second = one.names.get(name, name), two.names.get(name, name)
         if kind not in THREAD_KINDS and name not in one.leaf.along(RANK)[:1] and first != second:
             ways.append((name, (*equal, (False, ((second, 1), (first, -1)), -1))))
-            equal += ((True, ((second, 1), (first, -1)), 0),)
+            equal += equate([(second, first)])
     if one.placed.places < two.placed.places:
         ways.append((None, equal))
     return reversed(ways)
@@ -107,9 +111,7 @@ def rows_of_one_life(program: Projection, name: str, one: Moment, two: Moment) -
     That nothing is read which an earlier one has written, the check of values has shown.
     """
     users = [p for p in program.leaves if name in p.leaf.buffers]
-    around = users[0].leaf.names[: min(users[0].common_depth(p) for p in users)]
-    pairs = [(one.names.get(n, n), two.names.get(n, n)) for n in around]
-    return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
+    return rows_of_same_iteration(one, two, users[0].leaf.names[: min(users[0].common_depth(p) for p in users)])
 
 
 def rows_of_neighbours(

@@ -9,7 +9,13 @@ from __future__ import annotations
 from tilegen.judge.places.ragged import is_neutral_update
 from tilegen.poly.instances import Placed, Projection
 from tilegen.poly.verdict import Refused
-from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_same_place
+from tilegen.proof.waiting.moments import (
+    Moment,
+    orders_before,
+    refuse_uncovered,
+    rows_of_same_iteration,
+    rows_of_same_place,
+)
 
 
 def check_shared(program: Projection) -> None:
@@ -36,13 +42,8 @@ def _check_buffer(program: Projection, name: str, one: Placed, depth: int) -> No
                 for there in (Moment(writer, "'"),)
                 for write in writer.leaf.uses
                 if write.buffer == name and write.writes
-                for same in (_same_iteration(there, here, depth),)
+                for same in (rows_of_same_iteration(there, here, one.leaf.names[: depth + 1]),)
                 for way in orders_before(there, here)
             )
             sentence = f"'{name}' may be read in an iteration of '{loop}' that has not written it"
             refuse_uncovered(program, sentence, here, here.rows, pieces)
-
-
-def _same_iteration(one: Moment, two: Moment, depth: int) -> tuple[tuple[bool, tuple[tuple[str, int], ...], int], ...]:
-    pairs = [(one.names.get(n, n), two.names.get(n, n)) for n in one.leaf.names[: depth + 1]]
-    return tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)

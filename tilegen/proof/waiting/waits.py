@@ -18,7 +18,14 @@ from tilegen.poly.rows import Rows
 from tilegen.poly.verdict import Refused, Unproved
 from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
-from tilegen.proof.waiting.moments import Moment, orders_before, refuse_uncovered, rows_of_one_life, rows_of_same_place
+from tilegen.proof.waiting.moments import (
+    Moment,
+    orders_before,
+    refuse_uncovered,
+    rows_of_one_life,
+    rows_of_same_iteration,
+    rows_of_same_place,
+)
 
 # After all that stands in a child.
 LAST = 1 << 30
@@ -85,8 +92,6 @@ def _ended(
         seen = Moment(placed, "''")
         ended = seen.form(barrier.made.groups - barrier.wait).minus(there.form(made.groups), 1).nonnegative()
         if made.since:
-            names = there.leaf.names[: there.leaf.names.index(made.since) + 1]
-            pairs = [(there.names.get(n, n), seen.names.get(n, n)) for n in names]
-            ended += tuple((True, ((a, 1), (b, -1)), 0) for a, b in pairs if a != b)
+            ended += rows_of_same_iteration(there, seen, there.leaf.names[: there.leaf.names.index(made.since) + 1])
         for way in orders_before(seen, here):
             yield seen.rows + way + ended
