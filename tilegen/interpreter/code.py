@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from tilegen.interpreter.scalar import converter
-from tilegen.ir.affine import Affine, Div, Mod, const
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import (
     FLOATS,
     INTEGERS,
@@ -330,22 +330,4 @@ def _condition(w: CodeWriter, condition: Condition) -> str:
 
 def _index_text(w: CodeWriter, value: Affine) -> str:
     """An index expression; division and remainder round down in Python as in tilegen."""
-    return _affine_text(w, value.substitute(w.sizes))
-
-
-def _affine_text(w: CodeWriter, value: Affine) -> str:
-    parts: list[str] = []
-    for atom, factor in value.terms:
-        match atom:
-            case str():
-                text = w.loops[atom]
-            case Div(arg, by):
-                text = f"(({_affine_text(w, arg)}) // {by})"
-            case Mod(arg, by):
-                text = f"(({_affine_text(w, arg)}) % {by})"
-            case _:
-                raise TypeError(atom)
-        parts.append(text if factor == 1 else f"{factor} * {text}")
-    if value.const or not parts:
-        parts.append(str(value.const))
-    return " + ".join(parts)
+    return value.substitute(w.sizes).in_python(w.loops.__getitem__)

@@ -7,7 +7,7 @@ or grouping of terms are equal as values, so trees can be compared by structure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -231,6 +231,22 @@ class Affine(_Sum):
                     raise TypeError(atom)
             total = total + coefficient * value
         return total
+
+    def in_python(self, name: Callable[[str], str]) -> str:
+        """The value as Python writes it, with what `name` makes of each name."""
+        terms = [str(self.const)] if self.const or not self.terms else []
+        for atom, coefficient in self.terms:
+            match atom:
+                case str():
+                    text = name(atom)
+                case Div(arg, by):
+                    text = f"(({arg.in_python(name)})//{by})"
+                case Mod(arg, by):
+                    text = f"(({arg.in_python(name)})%{by})"
+                case _:
+                    raise TypeError(atom)
+            terms.append(f"{coefficient}*{text}" if coefficient != 1 else text)
+        return " + ".join(terms)
 
     def sorted_terms(self) -> Iterator[tuple[Atom, int]]:
         """Terms for a reader: large factors first, so that block, tile and lane come in order."""

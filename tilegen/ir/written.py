@@ -8,6 +8,7 @@ from itertools import groupby
 
 from tilegen.errors import Span
 from tilegen.ir.affine import var
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.nodes import ONLY, Access, Buffer, Equation, Expr, Kernel, Loop, Node, Range, Stmt, Tensor, Tree
 from tilegen.ir.parts.derived import Anchored, BestOfTiles, Ranked, Regrouped
 from tilegen.ir.reductions.initial import init_value
@@ -94,9 +95,7 @@ def _statement(equation: Equation) -> Stmt:
 def _init(kernel: Kernel, equation: Equation) -> tuple[Node, ...]:
     """The statements that start a reduction, at each point of the left side's loops."""
     assert equation.reduce
-    reduced = {r.name for r in equation.reduced}
-    point = tuple(var(r.name) for r in equation.loops)
-    guard = tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced))
+    point, guard = tuple(var(r.name) for r in equation.loops), conditions_on_left(equation)
     tensors = [kernel.tensor(name) for name in (equation.target, equation.best) if name]
     values = [init_value(equation.reduce, tensor.dtype) for tensor in tensors]
     starts: list[tuple[Tensor, Expr]] = list(zip(tensors, values, strict=True))

@@ -39,7 +39,7 @@ def check_limits(launch: Launch) -> int:
             shared = -(-shared // buffer.align) * buffer.align + bytes_of(buffer)
     if shared > SHARED_LIMIT:
         raise Refused(f"{launch.name} takes {shared} bytes of shared memory, and {SHARED_LIMIT} are the most")
-    private = sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
+    private = launch.private_bytes
     if private > REGISTERS:
         raise Refused(f"{launch.name} takes {private} bytes of registers a thread, and {REGISTERS} are the most")
     return 10

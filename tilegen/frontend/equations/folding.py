@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Const, Index
+from tilegen.ir.reductions.initial import limits
 
 _MOST_BITS = 64
 
@@ -45,12 +46,6 @@ def constant(literal: Literal, dtype: str) -> Const:
 def shift_text(dtype: str, amount: int) -> str:
     """What is wrong with a shift by more than a type has bits."""
     return f"{dtype} is shifted by 0 to {8 * DTYPE_BYTES[dtype] - 1}, not by {amount}"
-
-
-def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest integer of `dtype`."""
-    bits = 8 * DTYPE_BYTES[dtype]
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def wrap(number: int, dtype: str) -> int:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tilegen.errors import SourceError, Span
-from tilegen.frontend.equations.folding import Literal, constant, fold, index_arithmetic, limits, shift_text, wrap
+from tilegen.frontend.equations.folding import Literal, constant, fold, index_arithmetic, shift_text, wrap
 from tilegen.frontend.equations.index import COMPARISONS
 from tilegen.ir.hardware.instructions import ROUNDINGS
 from tilegen.ir.nodes import BYTE_FLOATS, DTYPE_BYTES, FLOATS, INTEGERS, Const, Expr, Index, Op
+from tilegen.ir.reductions.initial import limits
 
 DTYPES = (*FLOATS, *INTEGERS)
 _BITS = ("&", "|", "^", "<<", ">>", "~")

@@ -39,6 +39,7 @@ from tilegen.interpreter.expected.summation import SumBound, factors_of, sum_bou
 from tilegen.interpreter.run import InterpreterError
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.comparison.tolerance import PLAIN, Tolerance
+from tilegen.ir.facts.defined import conditions_on_left
 from tilegen.ir.in_place import memory_of, old_of
 from tilegen.ir.nodes import FLOATS, Equation, Kernel, Op, Range
 from tilegen.ir.reductions.initial import init_value
@@ -243,8 +244,7 @@ def _index_at(equation: Equation, part: Part, place: Array) -> Array:
 
 def _store(target: Memory, equation: Equation, part: Part, value: Array, error: Array) -> None:
     """Put the values of a part's left side into the target, where its own conditions hold."""
-    reduced = {r.name for r in equation.reduced}
-    mask = part.mask(tuple(c for c in equation.conditions if c.value.names().isdisjoint(reduced)))
+    mask = part.mask(conditions_on_left(equation))
     index = np.broadcast_arrays(*(part.lift(part.index(i)) for i in equation.index), np.empty(part.shape, bool))
     place = tuple(index[:-1])
     if mask is not None:

@@ -7,6 +7,12 @@ from tilegen.ir.parts.lists import LISTS
 from tilegen.ir.reductions.linear import LINEAR
 
 
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest integer of `dtype`."""
+    bits = 8 * DTYPE_BYTES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
 def init_value(reduce: str, dtype: str) -> Const:
     """The neutral element that a reduction of `dtype` starts from (for argmax and argmin: of its best)."""
     if reduce == ONLY:
@@ -16,9 +22,7 @@ def init_value(reduce: str, dtype: str) -> Const:
     sign = -1 if reduce in ("max", "argmax") else 1
     if dtype in FLOATS:
         return Const(sign * float("inf"), dtype)
-    bits = 8 * DTYPE_BYTES[dtype]
-    low, high = (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return Const(low if sign < 0 else high, dtype)
+    return Const(limits(dtype)[sign > 0], dtype)
 
 
 # The operation that combines two results of a reduction.

@@ -13,7 +13,7 @@ from hashlib import sha256
 from math import prod, sqrt
 from typing import Any
 
-from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import leaves, reads, walk, writes
@@ -25,6 +25,7 @@ from tilegen.lab.predict.machine import Machine
 _FUNCTIONS = 8  # results of special functions that take as long as multiply-adds do of a lane, two operations each
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}
 _SERIAL = ("serial",)
+_SIZE = "n_{}".format  # the name that a size has
 _sqrt: Callable[[float], float] = traced(sqrt)
 
 
@@ -154,7 +155,7 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
 def _single(loops: Sequence[Loop], buffer: Buffer) -> str:
     """How many accesses a vector takes: as many as it has elements where the rows of the buffer are not aligned."""
     width = next((loop.extent.const for loop in loops if loop.kind == "vector"), 1)
-    row = _text_of(buffer.shape[buffer.order[-1]])
+    row = buffer.shape[buffer.order[-1]].in_python(_SIZE)
     return f"min({width}, 1 + {width}*(({row}) % {width}))" if width > 1 else "1"
 
 
@@ -199,7 +200,7 @@ def _product(loops: Sequence[Loop], times: float = 1) -> tuple[float, str]:
 
 def _product_of(factors: Sequence[Affine], times: float) -> tuple[float, str]:
     """A number, and the product of what depends on sizes."""
-    text = "*".join(f"({_text_of(each)})" for each in factors if not each.is_const)
+    text = "*".join(f"({each.in_python('n_{}'.format)})" for each in factors if not each.is_const)
     return prod((each.const for each in factors if each.is_const), start=times), text
 
 
@@ -210,20 +211,3 @@ def _sum(products: Sequence[tuple[float, str]]) -> str:
         found[text] = found.get(text, 0) + number
     terms = ["*".join(filter(None, ("" if n == 1 and text else repr(n), text))) for text, n in found.items() if n]
     return " + ".join(terms or ["0"])
-
-
-def _text_of(value: Affine) -> str:
-    """The value as Python writes it, the size N as n_N."""
-    terms = [str(value.const)] if value.const or not value.terms else []
-    for atom, times in value.terms:
-        match atom:
-            case str():
-                text = f"n_{atom}"
-            case Div(arg, by):
-                text = f"(({_text_of(arg)})//{by})"
-            case Mod(arg, by):
-                text = f"(({_text_of(arg)})%{by})"
-            case _:
-                raise TypeError(atom)
-        terms.append(f"{times}*{text}" if times != 1 else text)
-    return " + ".join(terms)

@@ -206,18 +206,13 @@ def _compile_all(versions: Sequence[tuple[_SizedLaunch, ...] | TilegenError], pr
     Nor those whose threads keep more than MOST_KEPT bytes.
     """
     every = [one for v in versions if not isinstance(v, TilegenError) for one in v]
-    wanted = {one.key: one for one in every if one.launch.threads > 1 and kept_bytes(one.launch) <= MOST_KEPT}
+    wanted = {one.key: one for one in every if one.launch.threads > 1 and one.launch.private_bytes <= MOST_KEPT}
     found: dict[_Key, _Built] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for key, built in zip(wanted, pool.map(_compile, wanted.values()), strict=True):
             progress("compile", len(found), len(wanted))
             found[key] = built
     return found
-
-
-def kept_bytes(launch: Launch) -> int:
-    """Bytes that each thread keeps in arrays of registers, as the text declares them."""
-    return sum(bytes_of(b) for b in launch.buffers.values() if b.space == "register")
 
 
 def _compile(one: _SizedLaunch) -> _Built:
@@ -261,7 +256,7 @@ def _report(
         resources,
         hot,
         roles_of(launch, sizes),
-        kept_bytes(launch),
+        launch.private_bytes,
         # After lowering, the shape of a fragment is what one lane has.
         {b.name: bytes_of(b) // 4 for b in launch.buffers.values() if b.fragment},
         _tensor_milliseconds(launch, work, machine.arch),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tilegen.backends.text.values.dialect import ExprWriter
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import DTYPE_BYTES, INTEGERS, Cast, Const, Expr, Index, Op
+from tilegen.ir.nodes import INTEGERS, Cast, Const, Expr, Index, Op
+from tilegen.ir.reductions.initial import limits
 
 _SIGNS = {"+": 5, "-": 5, "*": 6}
 _UNARY, _ATOM = 7, 8
@@ -49,10 +50,7 @@ def _unsigned_text(w: ExprWriter, expr: Expr, parent: int) -> str:
 
 
 def _range(dtype: str) -> tuple[int, int]:
-    if dtype == "bool":
-        return 0, 1
-    bits = 8 * DTYPE_BYTES[dtype]
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return (0, 1) if dtype == "bool" else limits(dtype)
 
 
 def _interval(expr: Expr, wide: bool) -> tuple[int, int]:
