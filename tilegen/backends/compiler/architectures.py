@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from tilegen.backends.compiler import nvrtc
 from tilegen.errors import DeviceError, UsageError, did_you_mean
 from tilegen.ir.hardware.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction, arch_number
-from tilegen.lowering.launch.program import Launch, Perform
+from tilegen.lowering.launch.program import Launch
 
 
 def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:
     """The instructions that warps run, each once, in the order of the text."""
-    found = (node.instruction for launch in launches for node in launch.nodes if isinstance(node, Perform))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(node.instruction for launch in launches for node in launch.performs))
 
 
 HOPPER = "sm_90"

@@ -30,7 +30,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buf
 from tilegen.lowering import Launch
 from tilegen.lowering.integers.integers import shapes
 from tilegen.lowering.launch.grid import Product, limits_of_grid
-from tilegen.lowering.launch.program import Combine, Perform, VectorCopy, VectorLoad, VectorStore
+from tilegen.lowering.launch.program import Combine, VectorCopy, VectorLoad, VectorStore
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import Barrier, Fence
 
@@ -352,7 +352,7 @@ def _shared_arrays(launch: Launch, writer: Writer, body: Body) -> list[str]:
         most = max(buffer.align for buffer in shared)
         lines.append(f"extern __shared__ __align__({most}) unsigned char shared[];")
     vectors = [access for v in launch.nodes if isinstance(v, _VECTORS) for access in _vector_accesses(v)]
-    operands = [operand for v in launch.nodes if isinstance(v, Perform) for operand in v.operands]
+    operands = (operand for node in launch.performs for operand in node.operands)
     vectors += [operand if isinstance(operand, Access) else operand.start for operand in operands]
     places, _ = shared_layout(shared)
     for buffer in shared:

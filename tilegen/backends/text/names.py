@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.printing.reserved_words import fresh, means
-from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Perform, Spmd, Start
+from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Spmd, Start
 from tilegen.lowering.launch.timelines import RingPlace, StartRing
 
 _NAMED = (For, Let)
@@ -32,7 +32,7 @@ def names_of(launch: Launch) -> dict[str, str]:
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
     functions = [f.name for f in launch.nodes if isinstance(f, Function | Flag)]
-    taken = {launch.name, *(node.instruction.name for node in launch.nodes if isinstance(node, Perform))}
+    taken = {launch.name, *(node.instruction.name for node in launch.performs)}
     names: dict[str, str] = {}
     for name in dict.fromkeys((*map(memory_of, fixed), *plain, *functions)):
         names[name] = fresh("tiles" if name == TILES else name, taken)

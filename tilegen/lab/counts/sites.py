@@ -322,7 +322,7 @@ class _Collector:
         for layout, operand in zip(node.instruction.operands, node.operands, strict=True):
             is_target = layout.operand.name == target
             if isinstance(operand, Described):
-                each, index, test = matrix_rows(node, layout, operand, lane)
+                each, index, test = matrix_rows(node.origin, layout, operand, lane)
                 width = ROW_BYTES // DTYPE_BYTES[layout.operand.dtype]
                 row = Site(operand.buffer, index, False, width, 0, (), (), (*tests, test), by=node.instruction.name)
                 self.site(row, layout.operand.dtype, (*loops, each))

@@ -398,6 +398,11 @@ class Launch:
         """Those of them that are loops, tests and statements."""
         return tuple(nodes(self.body))
 
+    @cached_property
+    def performs(self) -> tuple[Perform, ...]:
+        """The instructions that lanes run together, where they stand."""
+        return tuple(node for node in self.nodes if isinstance(node, Perform))
+
     @property
     def private_bytes(self) -> int:
         """Of the registers of a thread."""

@@ -185,8 +185,7 @@ def check_rows(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> i
     """How many operands are in shared memory. Raises Refused where a row is not at a multiple of its bytes."""
     found = [
         (access, layout)
-        for node in launch.nodes
-        if isinstance(node, Perform)
+        for node in launch.performs
         for access, layout in zip(node.operands, node.instruction.operands, strict=True)
         if isinstance(layout, SharedRows) and isinstance(access, Access)
     ]
