@@ -16,7 +16,7 @@ from tilegen.frontend import parse
 from tilegen.frontend.stock import stock_instructions
 from tilegen.interpreter.dtypes import from_values
 from tilegen.interpreter.expected.reference import reference
-from tilegen.ir.hardware.instructions import Fragment, Instruction, LaneRegister, RowElement, SharedRows, Summation
+from tilegen.ir.hardware.instructions import Fragment, Instruction, SharedRows, Summation
 from tilegen.ir.nodes import DTYPE_BYTES
 
 PTX_ISA: dict[str, dict[str, Place]] = {
@@ -63,16 +63,16 @@ def test_layouts_are_those_of_the_ptx_isa(name: str) -> None:
     for fragment in stock_instructions()[name].fragments:
         place = PTX_ISA[name][fragment.operand.name]
         for held, element in fragment.elements().items():
-            assert element == place(held.lane // 4, held.lane % 4, held.register), (fragment.operand.name, held)
+            assert element == place(held[0] // 4, held[0] % 4, held[1]), (fragment.operand.name, held)
 
 
 @pytest.mark.parametrize("name", WGMMA)
 def test_results_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
     result = stock_instructions()[name].layout("C")
     for place, element in result.elements().items():
-        warp, lane = divmod(place.lane, 32)
-        row = warp * 16 + lane // 4 + 8 * (place.register // 2 % 2)
-        assert element == (row, place.register // 4 * 8 + lane % 4 * 2 + place.register % 2)
+        (warp, lane), register = divmod(place[0], 32), place[1]
+        row = warp * 16 + lane // 4 + 8 * (register // 2 % 2)
+        assert element == (row, register // 4 * 8 + lane % 4 * 2 + register % 2)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -114,13 +114,13 @@ def test_factors_of_wgmma_are_those_of_the_ptx_isa(name: str) -> None:
     assert isinstance(does, Wgmma)
     elements = factor.elements()
     for lane in range(128):
-        assert [elements[LaneRegister(lane, n)] for n in range(factor.elements_of_a_lane)] == does.places_of_a(lane)
+        assert [elements[lane, n] for n in range(factor.elements_of_a_lane)] == does.places_of_a(lane)
 
 
-def row_element(place: LaneRegister, size: int, does: MoveMatrices) -> RowElement:
+def row_element(place: tuple[int, int], size: int, does: MoveMatrices) -> tuple[int, int]:
     """Where an element of `size` bytes of a lane is taken from, or put to, as the PTX ISA says."""
-    lane, byte = does.source(place.lane, place.register * size)
-    return RowElement(lane, byte // size)
+    lane, byte = does.source(place[0], place[1] * size)
+    return lane, byte // size
 
 
 def shared_and_fragment(instruction: Instruction) -> tuple[SharedRows, Fragment]:
@@ -151,7 +151,7 @@ def test_copies_fill_the_fragments_of_mma(name: str) -> None:
     for i, j in fragment.points():
         lane, register = wanted.place((i, j % columns))
         count = prod(wanted.shape) // 32
-        assert fragment.place((i, j)) == LaneRegister(lane, register + j // columns * count), (i, j)
+        assert fragment.place((i, j)) == (lane, register + j // columns * count), (i, j)
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))
@@ -178,7 +178,7 @@ instruction two(S: bf16[16, 8]) -> D: bf16[16, 8] by warp since sm_75:
     (instruction,) = parse(Source("own.tg", own)).instructions.values()
     rows = instruction.layout("S")
     assert isinstance(rows, SharedRows)
-    assert (rows.rows, rows.elements_of_a_row, rows.place((9, 3))) == (16, 8, RowElement(9, 3))
+    assert (rows.rows, rows.elements_of_a_row, rows.place((9, 3))) == (16, 8, (9, 3))
     with pytest.raises(KeyError):
         instruction.layout("Q")
 
@@ -200,7 +200,7 @@ def _bits(numbers: np.ndarray) -> np.ndarray:
 
 
 def test_a_slot_is_a_lane_and_an_element_of_its_registers() -> None:
-    assert stock_instructions()["mma_m16n8k16_bf16"].layout("A").place((8, 9)) == LaneRegister(0, 7)
+    assert stock_instructions()["mma_m16n8k16_bf16"].layout("A").place((8, 9)) == (0, 7)
 
 
 def test_a_file_declares_its_own() -> None:

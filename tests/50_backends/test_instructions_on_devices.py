@@ -167,12 +167,12 @@ def wrong(instruction: Instruction) -> list[Instruction]:
     found = []
     for at, operand in enumerate(instruction.operands):
         match operand:
-            case SharedRows(lane=lane, element=element):
-                changed = [replace(operand, lane=swap_pairs(lane)), replace(operand, element=swap_pairs(element))]
+            case SharedRows(lane=lane, within=within):
+                changed = [replace(operand, lane=swap_pairs(lane)), replace(operand, within=swap_pairs(within))]
             case SharedMatrix(indices=indices, along=along):
                 changed = [replace(operand, along=next(index for index in indices if index != along))]
-            case Fragment(register=register) if operand.elements_of_a_lane > 1:
-                changed = [replace(operand, register=swap_pairs(register))]
+            case Fragment(within=within) if operand.elements_of_a_lane > 1:
+                changed = [replace(operand, within=swap_pairs(within))]
             case _:
                 changed = [replace(operand, lane=swap_pairs(operand.lane))]
         before, after = instruction.operands[:at], instruction.operands[at + 1 :]
@@ -191,7 +191,7 @@ def test_a_wrong_layout_is_still_a_bijection() -> None:
                 case _:
                     lanes, count = operand.lanes, operand.elements_of_a_lane
             box = Box(dict(zip(operand.indices, operand.shape, strict=True)))
-            lane, place = map(box.each, operand.places(list(box.values.values())))
+            lane, place = map(box.each, operand.place(list(box.values.values())))
             assert place.min() == 0
             assert place.max() == count - 1
             assert np.array_equal(np.sort(lane * count + place), np.arange(lanes * count))

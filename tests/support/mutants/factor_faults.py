@@ -79,7 +79,7 @@ def layout_of_the_factor(node, launch):
     instruction = node.instruction
     factor, *others = instruction.operands
     for new in (
-        replace(factor, register=factor.register + 1 - factor.register % 2 * 2),
+        replace(factor, within=factor.within + 1 - factor.within % 2 * 2),
         replace(factor, lane=factor.lane + 1 - factor.lane % 2 * 2),
     ):
         performed = replace(node.origin.performed, instruction=replace(instruction, operands=(new, *others)))

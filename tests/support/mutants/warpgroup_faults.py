@@ -121,7 +121,7 @@ def lanes_of_the_result(node, launch):
     instruction = node.instruction
     *inputs, result = instruction.operands
     assert isinstance(result, Fragment)
-    mixed = replace(result, lane=result.register % 2 + result.lane - result.lane % 2)
+    mixed = replace(result, lane=result.within % 2 + result.lane - result.lane % 2)
     other = replace(instruction, operands=(*inputs, mixed))
     performed = replace(node.origin.performed, instruction=other)
     yield (replace(node, origin=replace(node.origin, performed=performed)),)

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.errors import SourceError, Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.hardware.boxes import Box, Numbers, first_of_equals
-from tilegen.ir.hardware.instructions import ROW_BYTES, Fragment, LaneRegister, Point, RowElement, SharedRows
+from tilegen.ir.hardware.instructions import ROW_BYTES, Fragment, Point, SharedRows
 from tilegen.ir.nodes import Equation, Kernel, Tensor
 from tilegen.ir.walk import loads
 
@@ -121,7 +121,7 @@ def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> Non
     """
     name, count = layout.operand.name, prod(layout.shape)
     box = Box(dict(zip(layout.indices, layout.shape, strict=True)))
-    lane, place = map(box.each, layout.places(list(box.values.values())))
+    lane, place = map(box.each, layout.place(list(box.values.values())))
     inside = (lane >= 0) & (lane < lanes) & (place >= 0) & (place < most)
 
     def point(number: int) -> Point:
@@ -133,15 +133,14 @@ def check_bijection(layout: Fragment | SharedRows, lanes: int, most: int) -> Non
     first = first_of_equals(places)
     again = np.flatnonzero(first != np.arange(count))
     if again.size:
-        kind = LaneRegister if isinstance(layout, Fragment) else RowElement
         one, two = point(first[again[0]]), point(again[0])
         empty = int(np.setdiff1d(np.arange(lanes * most), places)[0])
         own = "a lane and a register" if isinstance(layout, Fragment) else "a lane and an element of its row"
         raise SourceError(
             f"the layout of '{name}' puts two elements into one place",
             layout.span,
-            witness=f"{name}{list(one)} and {name}{list(two)} are both in {layout.place(two)}; "
-            f"nothing is in {kind(*divmod(empty, most))}",
+            witness=f"{name}{list(one)} and {name}{list(two)} are both in {layout.PLACE.format(*layout.place(two))}; "
+            f"nothing is in {layout.PLACE.format(*divmod(empty, most))}",
             notes=(f"each element has {own} of its own",),
         )
 
@@ -155,6 +154,6 @@ def _outside_error(layout: Fragment | SharedRows, point: Point, lanes: int, most
     return SourceError(
         f"the layout of '{name}' leaves the lanes 0 to {lanes - 1} or their {parts} 0 to {most - 1}",
         layout.span,
-        witness=f"{name}{list(point)} would be in {layout.place(point)}",
+        witness=f"{name}{list(point)} would be in {layout.PLACE.format(*layout.place(point))}",
         notes=(note,),
     )

@@ -70,7 +70,7 @@ def register_index(buffer: Buffer, index: tuple[Affine, ...], extents: Mapping[s
     assert buffer.fragment
     places = dict(zip(buffer.fragment.indices, (index[d] for d in buffer.fragment_dims), strict=True))
     others = tuple(i for d, i in enumerate(index) if d not in buffer.fragment_dims)
-    lane, register = buffer.fragment.lane, buffer.fragment.register
+    lane, register = buffer.fragment.lane, buffer.fragment.within
     return (*others, *(rejoin(simplify(each.substitute(places), extents)) for each in (lane, register)))
 
 

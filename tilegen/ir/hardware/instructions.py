@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
@@ -50,26 +50,6 @@ and one architecture."""
 Point = tuple[int, ...]
 
 
-class LaneRegister(NamedTuple):
-    """One element's worth of one lane's registers."""
-
-    lane: int
-    register: int
-
-    def __str__(self) -> str:
-        return f"lane {self.lane}, register {self.register}"
-
-
-class RowElement(NamedTuple):
-    """One element's worth of the 16 bytes in shared memory whose address one lane gives."""
-
-    lane: int
-    element: int
-
-    def __str__(self) -> str:
-        return f"the row of lane {self.lane}, element {self.element}"
-
-
 @dataclass(frozen=True)
 class _Layout:
     """What all layouts have: the operand and the names of its indices."""
@@ -88,18 +68,38 @@ class _Layout:
 
 
 @dataclass(frozen=True)
-class Fragment(_Layout):
-    """Where the elements of an operand lie: element `indices` in register `register` of lane `lane`.
+class _LaneLayout(_Layout):
+    """One in which each element has a lane, and of that the place `within`.
 
-    `register` counts elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
     An operand in the `format` "tf32" holds values that this format has. `lanes`: how many hold it together.
     """
 
+    PLACE: ClassVar[str]  # a lane and a place there in words
+
     lane: Affine
-    register: Affine
+    within: Affine
     format: str | None = None
     lanes: int = UNITS["warp"]
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def place(self, point: Sequence[Any]) -> tuple[Any, Any]:
+        """The lane of element `point`, and its place there; arrays of them where it has an array for each index."""
+        values = dict(zip(self.indices, point, strict=True))
+        return self.lane.evaluate(values), self.within.evaluate(values)
+
+    def elements(self) -> dict[tuple[int, int], Point]:
+        """The element in each place. The layout is a bijection, so nothing is lost."""
+        return {self.place(point): point for point in self.points()}
+
+
+@dataclass(frozen=True)
+class Fragment(_LaneLayout):
+    """Where the elements of an operand lie: element `indices` in register `within` of lane `lane`.
+
+    Registers count elements: 16-bit elements 2r and 2r + 1 fill the 32-bit register r, the even one low.
+    """
+
+    PLACE = "lane {}, register {}"
 
     @property
     def words(self) -> int:
@@ -111,36 +111,18 @@ class Fragment(_Layout):
     def elements_of_a_lane(self) -> int:
         return prod(self.shape) // self.lanes
 
-    def place(self, point: Point) -> LaneRegister:
-        """Where element `point` lies."""
-        values = dict(zip(self.indices, point, strict=True))
-        return LaneRegister(self.lane.evaluate(values), self.register.evaluate(values))
-
-    def places(self, point: Sequence[Any]) -> tuple[Any, Any]:
-        """(lanes, registers) of many elements: one array for each index."""
-        values = dict(zip(self.indices, point, strict=True))
-        return self.lane.evaluate(values), self.register.evaluate(values)
-
-    def elements(self) -> dict[LaneRegister, Point]:
-        """The element in each place. The layout is a bijection, so nothing is lost."""
-        return {self.place(point): point for point in self.points()}
-
 
 @dataclass(frozen=True)
-class SharedRows(_Layout):
+class SharedRows(_LaneLayout):
     """Where the elements of an operand in shared memory lie: in rows of 16 bytes, each at an address that a lane gives.
 
-    Element `indices` is the element `element` of the row whose address lane `lane` gives. The rows are 1, 2, 4, ... or
+    Element `indices` is the element `within` of the row whose address lane `lane` gives. The rows are 1, 2, 4, ... or
     as many as there are `lanes`, and the lanes 0 to `rows` - 1 give their addresses; lane L beyond them gives that of
     lane L % `rows`, which the instruction does not read. Rows may lie anywhere in shared memory, each at a multiple of
     16 bytes.
     """
 
-    lane: Affine
-    element: Affine
-    format: str | None = None
-    lanes: int = UNITS["warp"]
-    span: Span | None = field(default=None, compare=False, repr=False)
+    PLACE = "the row of lane {}, element {}"
 
     @property
     def elements_of_a_row(self) -> int:
@@ -149,20 +131,6 @@ class SharedRows(_Layout):
     @property
     def rows(self) -> int:
         return prod(self.shape) // self.elements_of_a_row
-
-    def place(self, point: Point) -> RowElement:
-        """Where element `point` lies."""
-        values = dict(zip(self.indices, point, strict=True))
-        return RowElement(self.lane.evaluate(values), self.element.evaluate(values))
-
-    def places(self, point: Sequence[Any]) -> tuple[Any, Any]:
-        """(lanes, elements of their rows) of many elements: one array for each index."""
-        values = dict(zip(self.indices, point, strict=True))
-        return self.lane.evaluate(values), self.element.evaluate(values)
-
-    def elements(self) -> dict[RowElement, Point]:
-        """The element in each place. The layout is a bijection, so nothing is lost."""
-        return {self.place(point): point for point in self.points()}
 
 
 @dataclass(frozen=True)

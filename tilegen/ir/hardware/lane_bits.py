@@ -50,7 +50,7 @@ def bits_of(fragment: Fragment) -> tuple[tuple[Bit, ...], ...] | None:
             bits.append(Bit(lane > 0, number.bit_length() - 1))
         found.append(tuple(bits))
     box = Box({str(dim): extent for dim, extent in enumerate(fragment.shape)})
-    lanes, registers = map(box.each, fragment.places(list(box.values.values())))
+    lanes, registers = map(box.each, fragment.place(list(box.values.values())))
     for value, bits_ in zip(box.values.values(), found, strict=True):
         for place, bit in enumerate(bits_):
             digit = value >> place
@@ -67,7 +67,7 @@ def _bits_and_odd_part(extent: int) -> tuple[int, int]:
 
 def point_of_lane(layout: SharedRows, lane: str) -> dict[str, Affine]:
     """The element, by the indices of the layout, that begins the row whose address lane number `lane` gives."""
-    starts = {place.lane: point for place, point in layout.elements().items() if place.element == 0}
+    starts = {lane: point for (lane, place), point in layout.elements().items() if place == 0}
     number, found = var(lane), dict[str, Affine]()
     for dim, name in enumerate(layout.indices):
         steps = [starts[2**place][dim] for place in range(layout.rows.bit_length() - 1)]

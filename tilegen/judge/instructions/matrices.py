@@ -229,13 +229,13 @@ def _check_fragment(
         raise NoForm(f"'{buffer.name}' is used at an unknown place of its fragment by the operand {name}")
     inside = Box({n: e for n, e in extents.items() if any(n in i.names() for i in (*access.index, *points))})
     ats = [inside.at(p) for p in points]
-    lanes, registers = map(inside.each, layout.places(ats))
+    lanes, registers = map(inside.each, layout.place(ats))
     for start in _box({n: outer[n] for n in sorted(around)}):
         element = [inside.at(access.index[d], start) for d in buffer.fragment_dims]
         within = np.full(inside.count, True)
         for e, extent in zip(element, buffer.fragment.shape, strict=True):
             within &= (e >= 0) & (e < extent)
-        lane, register = map(inside.each, buffer.fragment.places(element))
+        lane, register = map(inside.each, buffer.fragment.place(element))
         register = register + sum(inside.at(inner_part(access.index[d], extents)) * n for d, n in strides.items())
         first = int(register[0] - registers[0])  # the register of the operand's own register 0
         right = (lane == lanes) & (register - first == registers) & (first % _elements_of_a_register(layout) == 0)
@@ -248,7 +248,7 @@ def _check_fragment(
         where = f"and is in lane {lane[number]}, register {register[number] - first}"
         raise NoForm(
             f"'{buffer.name}' has another layout than the operand {name} of '{instruction}'",
-            f"{name}{list(at)} has to be in {layout.place(at)}, {where}",
+            f"{name}{list(at)} has to be in {layout.PLACE.format(*layout.place(at))}, {where}",
             "its layout is that of the instruction which made it a fragment; through shared memory it changes",
         )
 
@@ -283,7 +283,7 @@ def _check_rows(
     digits = digits_of_row(buffer, width)
     _check_starts(buffer, access, width, extents, instruction)
     box = Box(extents)
-    lanes, elements = map(box.each, layout.places([box.at(p) for p in points]))
+    lanes, elements = map(box.each, layout.place([box.at(p) for p in points]))
     places = [box.at(inner_part(index, extents)) for index in access.index]
     first = first_of_equals(lanes * width + elements)
     if any((place != place[first]).any() for place in places):

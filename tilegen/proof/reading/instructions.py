@@ -124,7 +124,7 @@ def _register_index(
     """Where an operand's element lies: in front of the last number, that of the register, the lane that has it."""
     if buffer.space != "register" or not access.index:
         raise Refused(f"the operand {layout.operand.name} lies in registers, and '{buffer.name}' is no array of these")
-    lane, register = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.register))
+    lane, register = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.within))
     *outer, first = access.index
     count = buffer.shape[-1].const
     if layout.elements_of_a_lane > count and outer:  # several fragments side by side
@@ -144,7 +144,7 @@ def _row_index(
     """Where an operand's element lies: its lane gives the address of the row, and it is so far after that."""
     if buffer.space != "shared":
         raise Refused(f"the operand {layout.operand.name} lies in shared memory, and '{buffer.name}' does not")
-    lane, element = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.element))
+    lane, element = (simplify(each.substitute(values), extents) for each in (layout.lane, layout.within))
     lanes = {name: lane for name, kind, _ in launch.coordinates if kind == "thread.x"}
     index = [i.substitute(lanes) for i in access.index]
     for dim, (weight, count) in digits_of_row(buffer, layout.elements_of_a_row).items():
