@@ -37,37 +37,39 @@ def main() -> None:
     lines = [json.loads(line) for file in given.files for line in Path(file).read_text().splitlines()]
     path = Path(given.to)
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
-    for kind in sorted({line["kind"] for line in lines}):
-        own = [line for line in lines if line["kind"] == kind]
-        kept["families"]["<stock {}>: {}".format(*KINDS[kind])] = fit_family(kind, own)
+    for family in sorted({KINDS[line["kind"]][:2] for line in lines}):
+        own = [line for line in lines if KINDS[line["kind"]][:2] == family]
+        kept["families"]["<stock {}>: {}".format(*family)] = fit_family(own)
     kept["command"] = "python examples/sweep.py KIND --members, then python examples/fit.py"
     kept["device"] = "NVIDIA H100 80GB HBM3"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 
-def fit_family(kind: str, lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The coefficients of each member."""
+def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The coefficients of each member, at all constants of its kernel that were measured."""
     times: dict[str, Times] = {}
     of_schedule: dict[str, Times] = {}
     formulas: dict[str, str] = {}
     schedules: dict[str, str] = {}
-    for each in chooser_of(kind).candidates:
-        own = [line for line in lines if line["member"] == each.name]
-        if own:
-            formulas[each.name] = each.model.formula
-            times[each.name] = [(each.model.parts(line["sizes"]), line["us"]) for line in own]
-            of_schedule.setdefault(each.schedule, []).extend(times[each.name])
-            schedules[each.name] = each.schedule
+    for kind in sorted({line["kind"] for line in lines}):
+        for each in chooser_of(kind).candidates:
+            own = [line for line in lines if (line["kind"], line["member"]) == (kind, each.name)]
+            if own:
+                formulas[each.name] = each.model.formula
+                found = [(each.model.parts(line["sizes"]), line["us"]) for line in own]
+                times.setdefault(each.name, []).extend(found)
+                of_schedule.setdefault(each.schedule, []).extend(found)
+                schedules[each.name] = each.schedule
     start = Coefficients()
     shared = fit([pair for some in times.values() for pair in some], start, _OF_FAMILY)
     between = {name: fit(some, shared, _OF_FAMILY) for name, some in of_schedule.items()}
-    found = {name: fit(some, between[schedules[name]], _OF_SCHEDULE) for name, some in times.items()}
-    for name, by in found.items():
-        print(f"{kind} {name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
+    by_member = {name: fit(some, between[schedules[name]], _OF_SCHEDULE) for name, some in times.items()}
+    for name, by in by_member.items():
+        print(f"{name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
     return {
         name: {"formula": formulas.get(name, ""), **{word: float(f"{value:.3g}") for word, value in asdict(by).items()}}
-        for name, by in {"*": shared, **{f"{name} *": by for name, by in between.items()}, **found}.items()
+        for name, by in {"*": shared, **{f"{name} *": by for name, by in between.items()}, **by_member}.items()
     }
 
 
