@@ -105,9 +105,13 @@ def test_a_warp_multiplies_between_ends_that_are_the_same_for_its_lanes():
     assert "its lanes come to it one without the other" in proof.violation.violation.sentence
 
 
-def test_warps_with_rows_of_their_own_run_over_all_of_them():
-    (launch,) = lower(tree_from(BLOCKS.replace("bind(bi, block.x)", "bind(bi, block.x)\n    bind(wi, thread.y)")))
-    assert not ragged((launch,))
+def test_warps_multiply_between_ends_of_their_own_where_they_do_not_wait_for_others():
+    tree = tree_from(BLOCKS.replace("bind(bi, block.x)", "bind(bi, block.x)\n    bind(wi, thread.y)"))
+    launches = lower(tree)
+    assert [node.name for node in ragged(launches)] == ["Y.e"]
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    assert difference(emit(launches), launches, "cuda") is None
+    assert faults(launches, tree, {"N": 5, "M": 3}) is None
 
 
 def test_a_promise_makes_the_ends_plain():

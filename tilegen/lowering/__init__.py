@@ -357,7 +357,8 @@ def _around(plan: _Plan, memory: Mapping[str, Buffer], tree: Tree, is_implied: I
     """What loops with ends that data give stand in: all threads that do something count."""
     threads = {loop.name: loop.extent.const for loop in loops(plan.node) if loop.kind in THREAD_KINDS}
     threads |= {plan.block.tid: plan.block.consuming}
-    return Around(tree.kernel, memory, threads, frozenset(loop.name for loop in plan.tiles), is_implied)
+    lanes = frozenset((plan.block.tid, *(loop.name for loop in loops(plan.node) if loop.kind == "thread.x")))
+    return Around(tree.kernel, memory, threads, lanes, frozenset(loop.name for loop in plan.tiles), is_implied)
 
 
 def _launch_names(tree: Tree) -> list[str]:

@@ -131,6 +131,7 @@ class _Lift:
     exchanges: Exchanges
     leaf: int = 0
     made: GroupCount = GroupCount()
+    apart: frozenset[str] = frozenset()  # the axes of threads whose loops stand around
     # Which thread updates what lanes have combined, by the identity of the update.
     firsts: dict[int, Tests] = field(default_factory=dict)
 
@@ -178,7 +179,7 @@ class _Lift:
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
                     close()
-                    out.append(self._lift_divided(node, (*path, len(out)), names))
+                    out.append(self._lift_by_units(node, (*path, len(out)), names))
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case Combine():
@@ -194,9 +195,24 @@ class _Lift:
         close()
         return tuple(out)
 
+    def _lift_by_units(self, loop: For, path: tuple[int, ...], names: Names) -> Loop:
+        """The loop at `path`, which all threads run together; or those of a warp, where each has ends of its own and
+        waits for no other in it."""
+        apart = [axis for axis in self.where.threads if axis[1] not in self._lanes and axis[1] not in self.apart]
+        decided = frozenset().union(*(v.decided_by for v in nodes((loop,)) if isinstance(v, For)))
+        plain = all(isinstance(v, For | Declare | Stmt) and not is_event(v) for v in nodes(loop.body))
+        if not plain or decided.isdisjoint(name for _, name, _ in apart):
+            return self._lift_divided(loop, path, names)
+        before, self.apart = self.apart, self.apart | {name for _, name, _ in apart}
+        nest = self._lift_divided(loop, (*path, *(0 for _ in apart)), names)
+        self.apart = before
+        for kind, name, extent in reversed(apart):
+            nest = Loop(name, extent, (nest,), kind)
+        return nest
+
     def _lift_divided(self, loop: For, path: tuple[int, ...], names: Names) -> Loop:
-        """The loop at `path`, which all threads run together."""
-        if not loop.decided_by.isdisjoint(name for _, name, _ in self.where.threads):
+        """The loop at `path`, which all threads run together that are not `apart`."""
+        if not loop.decided_by.isdisjoint(name for _, name, _ in self.where.threads if name not in self.apart):
             raise Refused(f"threads meet in loop '{loop.name}', which they run differently often")
         if loop.kind == "scatter":
             raise Refused(f"threads meet in loop '{loop.name}', of which each runs what its data pick")
@@ -232,7 +248,7 @@ class _Lift:
 
     def _in_thread_loops(self, body: tuple[Node, ...], together: frozenset[str]) -> tuple[Node, ...]:
         for kind, name, extent in reversed(self.where.threads):
-            if name not in together:
+            if name not in together and name not in self.apart:
                 body = (Loop(name, extent, body, kind),)
         return body
 

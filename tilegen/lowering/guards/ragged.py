@@ -10,7 +10,8 @@ that always hold then. A loop over the rows themselves runs from the one that is
     for g < G                                             for g from the first with start[g + 1] > t while start[g] <= t
       y += select(start[g] <= t < start[g + 1], x[t], 0)    y += select(start[g] <= t < start[g + 1], x[t], 0)
 
-Where the threads of a block meet in the loop, its ends are the same for all of them.
+Where the threads of a block meet in the loop, its ends are the same for all of them; where lanes do, for those of a
+warp.
 """
 
 from __future__ import annotations
@@ -54,17 +55,19 @@ from tilegen.lowering.launch.program import (
 from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box, Fence
 
 _SHORT = 16  # a compiler writes out shorter loops
-_MEETING = (Barrier, Start, Arrive, Await, Perform)  # all threads of a block, or of a warp, run these
+_MEETING = (Barrier, Start, Arrive, Await)  # all threads of a block run these
 
 
 @dataclass(frozen=True)
 class Around:
-    """What is known where a loop stands: memory, how many threads there are along each coordinate, and the loops over
-    `tiles` that are dealt, which all threads of a block go through together."""
+    """What is known where a loop stands: memory, how many threads there are along each coordinate, which of these tell
+    the `lanes` apart that run an instruction together, and the loops over `tiles` that are dealt, which all threads of
+    a block go through together."""
 
     kernel: Kernel
     buffers: Mapping[str, Buffer]
     threads: Mapping[str, int]
+    lanes: frozenset[str]
     tiles: frozenset[str]
     is_implied: IsImplied
 
@@ -115,11 +118,13 @@ def _bounds(loop: For, around: Around) -> Bounds | None:
     if loop.extent.is_const and loop.extent.const <= _SHORT:
         return None
     meet = loop.name in around.tiles or any(isinstance(each, _MEETING) for each in inside)
+    lanes = around.lanes if any(isinstance(each, Perform) for each in inside) else frozenset()
+    together = {name: count for name, count in around.threads.items() if meet or name in lanes}
     updates = [term for v in inside if (term := _term(v, names, buffers))]
     written = {name for v in inside if isinstance(v, Stmt) for name, _ in writes(v)}
     constant = {name: extent.const for name, extent in inner.items() if extent.is_const}
-    constant |= around.threads if meet else {}
-    changing = names | (around.threads.keys() if meet else frozenset())
+    constant |= together
+    changing = names | together.keys()
 
     def end(upper: bool) -> Bound | None:
         bounds = [
