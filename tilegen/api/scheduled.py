@@ -256,7 +256,7 @@ class Scheduled(Steps):
         from tilegen.lab.predict.explain import explain
         from tilegen.lab.predict.machine import machine_here
 
-        counted = power_sizes(self.core.kernel, known_sizes(self.core.kernel, sizes), GPU_LIMITS)
+        counted = power_sizes(self.tree.kernel, known_sizes(self.core.kernel, sizes), GPU_LIMITS)
         machine = machine_here()
         found = explain(self.core, counted, machine=machine, last=last, compiled=compiled, hits=hits)
         return replace(found, advice=advise(self.core, counted, machine))

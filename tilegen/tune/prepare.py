@@ -8,6 +8,7 @@ from functools import lru_cache
 from time import perf_counter
 
 from tilegen import api
+from tilegen.backends.calls.arrays import check_sizes
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.lab.checks.sizes import sizes_to_check
@@ -57,6 +58,7 @@ def prepare(task: Task, candidate: Candidate, best: float | None, seconds: Secon
     """
     with clock(seconds, "judge"):
         scheduled = apply(task, candidate)
+        check_sizes(scheduled.tree.kernel, task.sizes)
     predicted = modelled = None
     if task.machine:
         with clock(seconds, "predict"):

@@ -99,7 +99,7 @@ def _check_all(
     `found` gets the results as they come, for someone who does not wait for the end.
     """
     from tilegen.backends.devices.devices import program
-    from tilegen.lab.checks.check import cases
+    from tilegen.lab.checks.check import cases, cases_of
 
     kernel = next(iter(trees.values())).kernel
 
@@ -109,7 +109,7 @@ def _check_all(
         return cases(kernel, sizes, tolerance)
 
     def tried_by(name: str, number: int) -> list[Case]:
-        made = tried(tolerance_of(trees[name]))
+        made = cases_of(trees[name], tried(tolerance_of(trees[name])))
         progress(f"check {name}", number, len(trees))
         return made
 

@@ -56,7 +56,7 @@ def explain_command(
     request, choice = _chosen(request, ceilings, fixed)
     scheduled = request.one("explain", fixed)
     request.check_sizes(scheduled.kernel)
-    counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
+    counted = power_sizes(scheduled.tree.kernel, request.sizes, GPU_LIMITS)
 
     def again(values: Mapping[str, Setting]) -> Derivation:
         return request.built_kernel(select(request), fixed).schedule(scheduled.core.name, **values).core

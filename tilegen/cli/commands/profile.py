@@ -63,7 +63,7 @@ def profile_command(request: Request, machine: str, last: bool, keep: str | None
     scheduled = request.one("profile", fixed={})
     request.check_sizes(scheduled.kernel)
     (attempt,) = request.tried({})
-    counted = power_sizes(scheduled.kernel, request.sizes, GPU_LIMITS)
+    counted = power_sizes(scheduled.tree.kernel, request.sizes, GPU_LIMITS)
     require_timing_memory([scheduled.tree], counted, engine("cuda"))
     find_profiler()
     tasks = _tasks(attempt, scheduled, counted, last=last)

@@ -71,6 +71,11 @@ def cases(
     return found
 
 
+def cases_of(tree: Tree, tried: Sequence[Case]) -> list[Case]:
+    """Those at sizes that the tree is for."""
+    return [case for case in tried if all(fact.holds(case.sizes) for fact in tree.kernel.assumptions)]
+
+
 def cases_by_tolerance(
     kernel: Kernel, trees: Iterable[Tree], sizes: Sequence[Mapping[str, int]]
 ) -> dict[Tolerance, list[Case]]:
@@ -79,7 +84,7 @@ def cases_by_tolerance(
 
 
 def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = lambda: None) -> tuple[Trial, ...]:
-    """Runs the program on each case; calls `done` after each.
+    """Runs the program on each case that it is for; calls `done` after each.
 
     Raises:
         WrongResult: an element is not what the kernel as written gives, or lies outside the outputs.
@@ -88,7 +93,7 @@ def check(program: Program, tried: Sequence[Case], done: Callable[[], None] = la
         NothingCompared: of no element in any case it is known what it has to be.
     """
     trials = []
-    for case in tried:
+    for case in cases_of(program.tree, tried):
         trials += [check_case(program, case)]
         done()
     require_compared(trials)

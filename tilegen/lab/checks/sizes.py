@@ -37,12 +37,21 @@ def sizes_to_check(
     """Sets of sizes for a check of trees of one kernel.
 
     Together they reach each part of the schedules that sizes within the limits reach: several whole tiles, parts of a
-    tile with vectors, several tiles with a part of one, those odd and different; the last set is all ones.
+    tile with vectors, several tiles with a part of one, those odd and different; the last set is all ones. A tree that
+    is for fewer sizes than others has sets of its own.
 
     Raises:
         UsageError: no sizes were found that satisfy the kernel's `where`.
     """
-    trees = list(trees)
+    alike: dict[tuple[Condition, ...], list[Tree]] = {}
+    for tree in trees:
+        alike.setdefault(tree.kernel.assumptions, []).append(tree)
+    found = [sizes for some in alike.values() for sizes in _sizes_of_alike(some, given, limits)]
+    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+
+def _sizes_of_alike(trees: list[Tree], given: Mapping[str, int], limits: tuple[int, int]) -> list[dict[str, int]]:
+    """Those for trees that are for the same sizes."""
     kernel, parts = trees[0].kernel, parts_of(trees)
 
     def cost(sizes: Mapping[str, int]) -> int | None:
@@ -59,8 +68,7 @@ def sizes_to_check(
         sizes = settle(least)  # no tensor is empty
         if sizes and not any(part.reached(way, each) for each in found) and cost(sizes) is not None:
             found.append(sizes)
-    found.append(_satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given))
-    return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+    return [*found, _satisfy(kernel, {n: 1 for n in kernel.sizes} | dict(given), given)]
 
 
 def _with_long_rows(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
@@ -115,7 +123,7 @@ def total_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
 
 
 def _satisfy(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
-    """`wanted`, sizes that are not given raised until every `where` holds and no tensor is empty."""
+    """`wanted`, sizes that are not given changed until every `where` holds and no tensor is empty."""
     sizes = dict(wanted)
     positive = tuple(Condition(extent - 1) for t in kernel.tensors for extent in t.shape)
     for _ in range(64):
@@ -136,12 +144,12 @@ def _satisfy(kernel: Kernel, wanted: Mapping[str, int], given: Mapping[str, int]
 
 
 def _repair(condition: Condition, sizes: dict[str, int], given: Mapping[str, int]) -> bool:
-    """Raises one size until `condition` holds."""
+    """Raises one size until `condition` holds, or lowers it to a power of two."""
     for name in sorted(condition.value.names() - set(given)):
         start = sizes[name]
-        steps = [*range(1, 129), *(2**n for n in range(8, 24))]
-        for step in steps:
-            if condition.holds(sizes | {name: start + step}):
-                sizes[name] = start + step
+        higher = [start + step for step in (*range(1, 129), *(2**n for n in range(8, 24)))]
+        for value in (*higher, *(2**n for n in reversed(range((start - 1).bit_length())))):
+            if condition.holds(sizes | {name: value}):
+                sizes[name] = value
                 return True
     return False

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from tilegen.backends.calls.arrays import check_sizes
 from tilegen.backends.calls.device_program import Program
 from tilegen.backends.calls.engine import Engine
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.compiler.architectures import compiled_architecture, instructions_of, require_instructions
 from tilegen.backends.devices.devices import program
 from tilegen.backends.text import emit
-from tilegen.errors import TilegenError, UsageError
+from tilegen.errors import ArgumentError, TilegenError, UsageError
 from tilegen.ir.nodes import Tree
 from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.lab.checks.accuracy import Accuracy, describe_errors, has_accuracy
@@ -154,9 +155,10 @@ class ComparisonRun(Run):
         Raises:
             UsageError: sizes that the kernel does not admit. DeviceError: too little memory for them.
         """
-        found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
-        every = list(found.values())
+        every = [tree for tree in trees.values() if not isinstance(tree, TilegenError)]
         super().__init__(every[0].kernel.meant_kernel, every, engine, given, progress, machine)
+        trees = {name: self._at_sizes(tree) for name, tree in trees.items()}
+        found = {name: tree for name, tree in trees.items() if not isinstance(tree, TilegenError)}
         self._rows = {
             name: Row(name).with_error(t) if isinstance(t, TilegenError) else Row(name) for name, t in trees.items()
         }
@@ -170,6 +172,15 @@ class ComparisonRun(Run):
         if errors and not has_accuracy(self._kernel):
             notes = (f"'{self._kernel.name}' is none, or something follows it",)
             raise UsageError("errors are measured of plain matrix products of floats", notes=notes)
+
+    def _at_sizes(self, tree: Tree | TilegenError) -> Tree | TilegenError:
+        """The tree, or why the sizes are none that it is for."""
+        try:
+            if not isinstance(tree, TilegenError):
+                check_sizes(tree.kernel, self._sizes)
+        except ArgumentError as error:
+            return error
+        return tree
 
     def run(self) -> Comparison:
         """Checks all of them, then times those that are right, or predicts their times: the whole `result`.
