@@ -15,7 +15,7 @@ from tilegen import api
 from tilegen.backends.compiler import fatbin
 from tilegen.cli import run
 from tilegen.errors import DeviceError, UsageError
-from tilegen.export.c_names import interface
+from tilegen.export.c_names import family_interface, interface
 from tilegen.export.family import family_launcher
 from tilegen.export.header import header
 from tilegen.lab.choice.family import Chooser
@@ -49,7 +49,7 @@ FAMILIES = [("gemm", "gemm"), ("hgemm", "hgemm"), ("rows", "softmax_rows"), (ODD
 def load_family(chooser: Chooser, folder: Path) -> ctypes.CDLL:
     """The launcher of a family, its members replaced by functions that return a number each."""
     members = {f"{chooser.kernel.name}_{n}": c for n, c in enumerate(chooser.candidates) if not c.refused}
-    found = interface(next(iter(members.values())).tree)
+    found = family_interface(next(iter(members.values())).tree)
     (folder / found.header).write_text(header(found, "//"))
     (folder / "family.cpp").write_text(family_launcher(found, members, chooser, "//"))
     stubs = []

@@ -23,7 +23,7 @@ from tilegen.ir import nodes
 from tilegen.ir.comparison.alike import find_difference
 from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.steps import Define, Family, Member, Schedule, Setting
-from tilegen.lab.choice.family import Candidate, Chooser, fitted, parameters_of, refusal, room
+from tilegen.lab.choice.family import Candidate, Chooser, fitted, limits, parameters_of, refusal, room
 from tilegen.lab.choice.model import Coefficients, Model
 from tilegen.lab.choice.tuned import FamilyProgram, SeveralPrograms, TunedProgram, find_fastest, read_tuned
 from tilegen.lab.predict.machine import Machine, find_machine
@@ -262,6 +262,7 @@ class Kernel:
             by = next((known[word] for word in words if word in known), Coefficients())
             values = {p.name: p.default for p in schedule.parameters} | given
             facts = tuple(fact.fixed({n: v for n, v in values.items() if n not in sizes}) for fact in member.facts)
+            facts = (*facts, *limits(tree))
             if facts:  # one that is for all sizes may have no other beside it
                 facts = (*facts, *room(tree, machine))
             whole = (name, member.schedule, given, facts, tree, model, by, made)

@@ -20,7 +20,7 @@ from tilegen.backends.text import emit
 from tilegen.backends.text.lines import comment_lines
 from tilegen.errors import UsageError
 from tilegen.export.build_files import cmake_lists
-from tilegen.export.c_names import Interface, interface
+from tilegen.export.c_names import Interface, family_interface, interface
 from tilegen.export.family import family_launcher
 from tilegen.export.folder import check_folder, write_folder
 from tilegen.export.header import header
@@ -70,7 +70,7 @@ def export(
     """
     archs = _given(archs)
     there = _runnable(what, archs) if isinstance(what, Chooser) else []
-    found = interface(there[0].tree if isinstance(what, Chooser) else what.tree, name)
+    found = family_interface(there[0].tree, name) if isinstance(what, Chooser) else interface(what.tree, name)
     members = _named(found.name, there)
     files = [f"{found.name}.cpp", found.header] if members else []
     files += [file for member in members or [found.name] for file in _file_names(member)]

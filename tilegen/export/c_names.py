@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.backends.text.values.dialect import CUDA
@@ -123,6 +123,11 @@ def interface(tree: Tree, name: str = "") -> Interface:
     names = {each: fresh(each, taken) for each in wanted}
     tensors = tuple(every[each] for each in order if each not in scalars)
     return Interface(name, tree, tensors, tuple(kernel.scalars), order, names)
+
+
+def family_interface(member: Tree, name: str = "") -> Interface:
+    """The interface of a family with this member, at all sizes that the kernel as written is for."""
+    return interface(replace(member, kernel=member.kernel.written_kernel), name)
 
 
 def scalar_type(scalar: Scalar) -> str:

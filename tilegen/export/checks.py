@@ -43,7 +43,7 @@ def _emptiness(interface: Interface, write: SizeWriter) -> str:
 
 
 def _refused_facts(interface: Interface, write: SizeWriter) -> Iterator[Refusal]:
-    for condition in interface.tree.kernel.written_kernel.assumptions:
+    for condition in interface.tree.kernel.assumptions:
         said = f"kernel '{interface.name}' is for {_escaped(show_fact(condition))} only"
         yield _refusal(interface, f"!({write.condition(condition)})", said, condition.value)
 

@@ -36,7 +36,7 @@ def _about(interface: Interface) -> list[str]:
         lines.append(f"  {interface.names[scalar.name]}: {rounded}{scalar.dtype}")
     lines.append("Elements lie one after another, the last dimension the fastest where nothing else is said.")
     if kernel.sizes:
-        facts = "".join(f", {show_fact(condition)}" for condition in kernel.assumptions)
+        facts = "".join(f", {show_fact(condition)}" for condition in interface.tree.kernel.assumptions)
         lines.append(f"Sizes are at least 1, or 0 where all outputs are empty{facts}.")
     lines.append(
         "What is written shares no memory with the rest. Nothing is waited for: a fault on the GPU is reported later."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilegen.errors import Span
 from tilegen.ir.affine import Affine
 from tilegen.ir.parts.beside import Beside
-from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Limited, Ranked, Regrouped, RoundedUp, Split
 from tilegen.ir.parts.index_range import Range as Range
 from tilegen.ir.parts.lists import LISTS, Hits
 from tilegen.ir.parts.named import Named
@@ -206,7 +206,7 @@ class Kernel:
     different: tuple[str, ...] = ()
     rising: tuple[tuple[str, Affine], ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | Regrouped | Ranked | Anchored | BestOfTiles | None = None
+    derived: Split | ComputedAt | RoundedUp | Limited | Regrouped | Ranked | Anchored | BestOfTiles | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)

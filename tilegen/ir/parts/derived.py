@@ -43,6 +43,14 @@ class RoundedUp:
 
 
 @dataclass(frozen=True)
+class Limited:
+    """The kernel is for the sizes alone at which `extent` is at most `most`."""
+
+    extent: Affine
+    most: int
+
+
+@dataclass(frozen=True)
 class Anchored:
     """The reduction of `target`, of terms from a row's start on, has a `loop` over all places where that may be."""
 

@@ -1,18 +1,20 @@
 """A kernel that steps have derived from the one as written is that kernel, up to the order of terms of a reduction.
 
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
-where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), a prefix made
-of other results has its terms (`regrouped`), a list stores each hit at its rank (`ranked`), the best of a row are in
-its best tiles (`best_of_tiles`). Each value is defined before it is read (`recurrences`).
+where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), fewer sizes
+change nothing (`limited`), a prefix made of other results has its terms (`regrouped`), a list stores each hit at its
+rank (`ranked`), the best of a row are in its best tiles (`best_of_tiles`). Each value is defined before it is read
+(`recurrences`).
 """
 
 from __future__ import annotations
 
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Limited, Ranked, Regrouped, RoundedUp, Split
 from tilegen.judge.derived.anchored import check_anchored
 from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
 from tilegen.judge.derived.computed import check_computed
+from tilegen.judge.derived.limited import check_limited
 from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.ranked import check_ranked
 from tilegen.judge.derived.regrouped import check_regrouped
@@ -32,6 +34,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_computed(kernel, kernel.origin, kernel.derived)
             case RoundedUp():
                 check_rounded(kernel, kernel.origin, kernel.derived)
+            case Limited():
+                check_limited(kernel, kernel.origin, kernel.derived)
             case Regrouped():
                 check_regrouped(kernel, kernel.origin, kernel.derived)
             case Ranked():

@@ -16,6 +16,7 @@ from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
 from tilegen.ir.hardware.instructions import Instruction, arch_number
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Tree
 from tilegen.ir.parameter_facts import Fact, Formula, Operation, formula_of, python_of
+from tilegen.ir.printing.show import show_fact
 from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops
@@ -263,6 +264,12 @@ def room(tree: Tree, machine: Machine) -> Iterator[Fact]:
             for extent in buffer.shape:
                 bytes_ = Operation("*", (bytes_, formula_of(extent)))
             yield Fact(f"{buffer.name} of at most {most / 2**30:g} GiB", Operation("<=", (bytes_, most)))
+
+
+def limits(tree: Tree) -> Iterator[Fact]:
+    """What steps such as `at_most` want of the sizes, beside what the kernel as written wants."""
+    for condition in tree.kernel.assumptions[len(tree.kernel.written_kernel.assumptions) :]:
+        yield Fact(show_fact(condition), Operation(">=", (formula_of(condition.value), 0)))
 
 
 def order_of(tree: Tree) -> object:
