@@ -8,7 +8,6 @@ import pytest
 from tests.support.cover import first
 from tilegen.api import load
 from tilegen.backends.text import emit
-from tilegen.errors import IllegalStep
 from tilegen.interpreter import reference
 from tilegen.ir.walk import walk
 from tilegen.lowering import lower
@@ -103,7 +102,13 @@ def test_winograd_computes_the_convolution(height, width, rows, columns):
 
 @pytest.mark.parametrize(
     ("schedule", "attributes"),
-    [("warps", {"stride": 2}), ("warps", {"dilation": 2, "pad": 2}), ("boxes", {"dilation": 2, "pad": 2})],
+    [
+        ("warps", {"stride": 2}),
+        ("boxes", {"stride": 2}),
+        ("columns", {"stride": 2}),
+        ("warps", {"dilation": 2, "pad": 2}),
+        ("boxes", {"dilation": 2, "pad": 2}),
+    ],
 )
 def test_strides_and_dilations_of_half_floats_are_proved(schedule, attributes):
     tree = load("hconv").schedule(schedule, attributes).tree
@@ -120,6 +125,8 @@ def test_filters_of_one_pixel_are_proved(schedule):
         assert "ring.advance()" in emit(launches, "cuda")
 
 
-def test_a_bulk_copy_takes_neighbours_alone():
-    with pytest.raises(IllegalStep, match="'Xs' is swizzled and has 450 rows, and a bulk copy takes them 8 at a time"):
-        load("hconv").schedule("boxes", {"stride": 2})
+def test_a_box_has_the_pixels_that_are_used_and_none_between_them():
+    launches = lower(load("hconv").schedule("dealt", {"stride": 2}).tree)
+    (pixels, _), (tile, *_) = launches[-1].maps[:2], (b for b in launches[-1].memory if b.name == "Xs")
+    assert (pixels.box, pixels.steps, pixels.reach) == ((64, 8, 8, 2), (1, 2, 2, 1), (64, 16, 16, 2))
+    assert prod(extent.const for extent in tile.shape) == 5 * prod(pixels.box)

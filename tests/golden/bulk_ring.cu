@@ -9,7 +9,7 @@ __device__ __forceinline__ void fence_async()
 
 // A tensor, and the boxes that are copied of it, as the hardware reads them: a CUtensorMap. The host makes it by
 // cuTensorMapEncodeTiled, with the parameters that stand above the kernel, strides in bytes; not interleaved, element
-// strides of 1, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
+// strides of 1 if none stand there, L2 promotion of 128 bytes, and OOB_FILL_NONE, which fills with zeros.
 struct __align__(64) TensorMap {
     unsigned long long words[16];
 };

@@ -225,7 +225,8 @@ cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsign
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
-                     const Int (&extents)[rank], const cuuint32_t (&box)[rank], CUtensorMapSwizzle swizzle)
+                     const Int (&extents)[rank], const cuuint32_t (&box)[rank], const cuuint32_t (&steps)[rank],
+                     CUtensorMapSwizzle swizzle)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -235,14 +236,12 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
         return fail(error ? error : cudaErrorInsufficientDriver,
                     "the CUDA driver knows no tensor maps; those of CUDA 12.0 and later do");
     cuuint64_t shape[rank], strides[rank];
-    cuuint32_t ones[rank];
     for (int d = 0; d < rank; ++d) {
         shape[d] = cuuint64_t(extents[d]);
         strides[d] = d == 0 ? cuuint64_t(bytes) * shape[0] : strides[d - 1] * shape[d];
-        ones[d] = 1;
     }
     const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
-    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, ones,
+    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, steps,
                                    CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)

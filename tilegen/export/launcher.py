@@ -117,6 +117,7 @@ class _Parts:
     def described(self, each: TensorMap) -> str:
         """The arguments that describe a tensor."""
         name, extents = self._names[memory_of(each.buffer)], ", ".join(map(self._write.value, each.shape))
-        kind, box = f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}", ", ".join(map(str, each.box))
+        kind, box = f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}", ", ".join(map(str, each.reach))
+        box += "}, {" + ", ".join(map(str, each.steps))
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{each.swizzle}B' if each.swizzle else 'NONE'}"
         return f'"{name}", {kind}, {DTYPE_BYTES[each.dtype]}, given.{name}, {{{extents}}}, {{{box}}}, {swizzle}'

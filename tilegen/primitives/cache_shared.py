@@ -53,7 +53,8 @@ class CacheShared:
     so that registers of C leave through shared memory where `cache_shared(C, ...)` follows `cache_register(C, ...)`.
     `layout` lists the dimensions from the slowest to the fastest in shared memory, by their index words or numbers, or
     only those that take the places of one another; `vector` elements are copied at once, in a row that is longer than
-    what is used where that is no multiple, as of a window with a halo.
+    what is used where that is no multiple, as of a window with a halo. Where the uses have every second element of a
+    dimension other than the fastest, as those of a convolution with a stride of 2, only these are kept.
     With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
     `<buffer>.shared`, or as the name after `->` says: two copies of one tensor need two names.
@@ -73,7 +74,7 @@ class CacheShared:
         if buffer.space != "global":
             raise StepError(f"'{buffer.name}' is in {buffer.space} memory already")
         region = region_of(tree, buffer, self.at, self.using)
-        box = box_of(region)
+        box = box_of(region, spaced=True)
         if region.loads and not region.stores:
             box = box.in_vectors(buffer.order[-1] if buffer.order else 0, self.vector)
         words = dimension_words(tree, buffer)
@@ -109,7 +110,7 @@ class CacheShared:
             lane = f"{copy.name}.{'lane' if 'v' in words else 'v'}"
             heads += [(name, extent // self.vector, kind), (lane, self.vector, "vector")]
             element = [e.substitute({name: var(name) * self.vector + var(lane)}) for e in element]
-        source = tuple(b + p for b, p in zip(box.base, element, strict=True))
+        source = tuple(b + p * s for b, p, s in zip(box.base, element, box.step, strict=True))
         extents = {name: extent for name, extent, _ in heads}
         place = place_in(copy, extents)(tuple(element))
         around = {loop.name: loop.extent for loop in loops(tree.body)}

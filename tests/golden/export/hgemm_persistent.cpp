@@ -253,7 +253,8 @@ cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsign
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
-                     const Int (&extents)[rank], const cuuint32_t (&box)[rank], CUtensorMapSwizzle swizzle)
+                     const Int (&extents)[rank], const cuuint32_t (&box)[rank], const cuuint32_t (&steps)[rank],
+                     CUtensorMapSwizzle swizzle)
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
@@ -263,14 +264,12 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
         return fail(error ? error : cudaErrorInsufficientDriver,
                     "the CUDA driver knows no tensor maps; those of CUDA 12.0 and later do");
     cuuint64_t shape[rank], strides[rank];
-    cuuint32_t ones[rank];
     for (int d = 0; d < rank; ++d) {
         shape[d] = cuuint64_t(extents[d]);
         strides[d] = d == 0 ? cuuint64_t(bytes) * shape[0] : strides[d - 1] * shape[d];
-        ones[d] = 1;
     }
     const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
-    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, ones,
+    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, steps,
                                    CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
@@ -287,12 +286,12 @@ cudaError_t launch_hgemm_whole([[maybe_unused]] const Sizes& size, const Argumen
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
@@ -308,12 +307,12 @@ cudaError_t launch_hgemm_vector([[maybe_unused]] const Sizes& size, const Argume
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -329,12 +328,12 @@ cudaError_t launch_hgemm_mixed_1([[maybe_unused]] const Sizes& size, const Argum
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -372,12 +371,12 @@ cudaError_t launch_hgemm_whole_64([[maybe_unused]] const Sizes& size, const Argu
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({size.M / 128, size.N / 256}), product({1}), product({1})};
@@ -393,12 +392,12 @@ cudaError_t launch_hgemm_vector_64([[maybe_unused]] const Sizes& size, const Arg
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};
@@ -414,12 +413,12 @@ cudaError_t launch_hgemm_mixed_1_64([[maybe_unused]] const Sizes& size, const Ar
     CUtensorMap map_0 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_0, "A", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.A, {size.K, size.M}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.A, {size.K, size.M}, {64, 128}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     CUtensorMap map_1 = {};
     if (queue)
         if (cudaError_t error = describe<2>(&map_1, "B", CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                                            given.B, {size.N, size.K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B))
+                                            given.B, {size.N, size.K}, {64, 64}, {1, 1}, CU_TENSOR_MAP_SWIZZLE_128B))
             return error;
     const void* arguments[] = {&given.C, &map_0, &map_1, &M, &K, &N};
     const Int blocks[3] = {product({(size.M + 127) / 128, (size.N + 255) / 256}), product({1}), product({1})};

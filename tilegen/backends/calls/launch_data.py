@@ -100,6 +100,7 @@ def _map_data(each: TensorMap) -> dict[str, Any]:
         "type": f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}",
         "dimensions": [str(extent) for extent in each.shape],
         "element_bytes": DTYPE_BYTES[each.dtype],
-        "box": each.box,
+        "box": each.reach,
+        "element_strides": each.steps,
         "swizzle_bytes": each.swizzle,
     }

@@ -64,8 +64,8 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),
         (ctypes.c_uint64 * max(1, rank - 1))(*strides),  # of one dimension too, the driver wants an array
-        (ctypes.c_uint32 * rank)(*tensor_map.box),
-        (ctypes.c_uint32 * rank)(*[1] * rank),
+        (ctypes.c_uint32 * rank)(*tensor_map.reach),
+        (ctypes.c_uint32 * rank)(*tensor_map.steps),
         ctypes.c_int(_NOT_INTERLEAVED),
         ctypes.c_int(_SWIZZLES[tensor_map.swizzle]),
         ctypes.c_int(_PROMOTION_TO_128_BYTES),
@@ -74,7 +74,7 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
     if error:
         message = (
             f"the CUDA driver makes no tensor map of {tensor_map.buffer}, {tensor_map.dtype} at address {address:#x}, "
-            f"with extents {extents}, strides of {strides} bytes and boxes of {tensor_map.box}: "
+            f"with extents {extents}, strides of {strides} bytes and boxes of {tensor_map.reach}: "
             f"{error_name(library, error)}"
         )
         raise DeviceError(message, notes=("a schedule without bulk(...) needs no tensor map",))

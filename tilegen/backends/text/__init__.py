@@ -162,7 +162,9 @@ def _describe_map(each: TensorMap, names: Mapping[str, str]) -> str:
         strides.append("*".join([str(known), *open_]))
     parts = [f"{DATA_TYPES[each.dtype][0]}, dimensions {_in_brackets(formula(extent) for extent in each.shape)}"]
     parts += [f"strides {_in_brackets(strides)}"] if strides else []
-    parts += [f"box {_in_brackets(map(str, each.box))}", f"swizzle {f'{each.swizzle}B' if each.swizzle else 'NONE'}"]
+    parts += [f"box {_in_brackets(map(str, each.reach))}"]
+    parts += [f"element strides {_in_brackets(map(str, each.steps))}"] if each.spaced else []
+    parts += [f"swizzle {f'{each.swizzle}B' if each.swizzle else 'NONE'}"]
     return f"{names[each.name]} describes {each.buffer}: {', '.join(parts)}"
 
 

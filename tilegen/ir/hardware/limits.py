@@ -9,5 +9,6 @@ SHARED_LIMIT = 227 * 1024  # bytes of shared memory of a block
 CLUSTER_LIMIT = 8  # blocks of a cluster, on any GPU that has clusters
 ACCESS_LIMIT = 16  # bytes that a thread loads or stores at once
 BOX_DIMENSIONS, BOX_LIMIT = 5, 256  # of a tensor that boxes are copied of; elements of a box in each dimension
+BOX_STEP_LIMIT = 8  # elements of a tensor from one of a box to the next
 BOX_PLACE, SWIZZLED_PLACE = 128, 1024  # bytes at whose multiples a box lies in shared memory, and swizzled rows do
 DEALT_LIMIT = 2**30  # tiles that blocks share out

@@ -24,7 +24,7 @@ from math import copysign, prod
 
 from tilegen.ir.affine import Affine, const
 from tilegen.ir.facts.row_digits import count_rows
-from tilegen.ir.hardware.limits import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE
+from tilegen.ir.hardware.limits import BOX_DIMENSIONS, BOX_LIMIT, BOX_PLACE, BOX_STEP_LIMIT
 from tilegen.ir.hardware.matching import perfect_nest
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
@@ -46,6 +46,7 @@ class BoxCopy:
         index, place: of an element in the tensor and in the shared buffer.
         outside: the loops outside of the box, outermost first: each of their iterations is a copy.
         extents: of the box, the fastest dimension of the tensor first.
+        steps: elements of the tensor from one of the box to the next, in the same order.
         swizzle: bytes of a swizzled row, or 0.
         stmt: the statement of the nest.
         inside: the names of the loops in the box.
@@ -58,6 +59,7 @@ class BoxCopy:
     target: str
     outside: tuple[Loop, ...]
     extents: tuple[int, ...]
+    steps: tuple[int, ...]
     swizzle: int
     stmt: Stmt
     inside: frozenset[str]
@@ -129,7 +131,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     if len(tensor.shape) > BOX_DIMENSIONS or not tensor.shape:
         raise NoForm(f"a bulk copy takes a tensor of 1 to {BOX_DIMENSIONS} dimensions")
     swizzle = _swizzle_of(target)
-    extents, inside = _extents_of_box(inner, (index, place), tensor, target, swizzle)
+    extents, steps, inside = _extents_of_box(inner, (index, place), tensor, target, swizzle, stores)
     _check_extents(tensor, target, extents, swizzle)
     outside = tuple(each for each in inner if each.name not in inside)
     _check_separate((*index, *place), inside)
@@ -141,6 +143,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
         target=target.name,
         outside=outside,
         extents=extents,
+        steps=steps,
         swizzle=swizzle,
         stmt=stmt,
         inside=inside,
@@ -200,17 +203,21 @@ def _extents_of_box(
     tensor: Buffer,
     target: Buffer,
     swizzle: int,
-) -> tuple[tuple[int, ...], frozenset[str]]:
-    """The extents of the largest box that the loops are digits of, and the loops in it. `of_element` is where an
-    element is in the tensor and in the buffer."""
+    stores: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...], frozenset[str]]:
+    """The extents and steps of the largest box that the loops are digits of, and the loops in it. `of_element` is where
+    an element is in the tensor and in the buffer."""
     index, place = of_element
     size, strides = DTYPE_BYTES[tensor.dtype], strides_in(target)
-    steps = {each.name: _step_of(place, strides, each.name) for each in inner}
+    moves = {each.name: _step_of(place, strides, each.name) for each in inner}
     extents: list[int] = []
+    steps: list[int] = []
     inside: set[str] = set()
     for number, dim in enumerate(reversed(tensor.order)):
-        extent = 1
+        extent, step = 1, 0
         most = swizzle // size if swizzle and not number else BOX_LIMIT
+        # Only what is loaded, and not along the rows, may have gaps.
+        widest = 1 if stores or not number else BOX_STEP_LIMIT
         before = prod(extents)
         while loop := next(
             (
@@ -218,16 +225,19 @@ def _extents_of_box(
                 for each in inner
                 if each.name not in inside
                 and each.extent.is_const
-                and extent * each.extent.const <= most
-                and steps[each.name] == before * extent
-                and _is_digit(index, dim, each.name, extent)
+                and moves[each.name] == before * extent
+                and 1 <= (wide := step or index[dim].coefficient(each.name)) <= widest
+                and extent * each.extent.const * wide <= most
+                and _is_digit(index, dim, each.name, extent * wide)
             ),
             None,
         ):
             inside.add(loop.name)
+            step = step or index[dim].coefficient(loop.name)
             extent *= loop.extent.const
         extents.append(extent)
-    return tuple(extents), frozenset(inside)
+        steps.append(step or 1)
+    return tuple(extents), tuple(steps), frozenset(inside)
 
 
 def _is_digit(index: tuple[Affine, ...], dim: int, loop: str, weight: int) -> bool:

@@ -344,7 +344,7 @@ class _Collector:
         for number, dim in enumerate(reversed(tensor.order)):
             if number:
                 row = For(f"{each.name}.row{number}", const(each.box[number]), ())
-                index[dim], loops = index[dim] + var(row.name), (*loops, row)
+                index[dim], loops = index[dim] + var(row.name) * each.steps[number], (*loops, row)
         place = tuple(index[d] for d in sorted(index))
         self.site(
             Site(tensor.name, place, node.line == STORES, each.box[0], 0, (), (), tests, by=each.name),

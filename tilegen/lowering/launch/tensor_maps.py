@@ -21,6 +21,8 @@ class TensorMap:
         box: the elements of a box in each dimension, in the same order.
         swizzle: bytes of the rows in shared memory whose 16-byte units change places: 32, 64, 128, or 0 for none.
         pitch: elements from one row of the tensor to the next; None where its rows lie one after another.
+        spaced: elements of the tensor from one of the box to the next, in each dimension; nothing where they are
+            neighbours.
     """
 
     name: str
@@ -30,11 +32,22 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 0
     pitch: Affine | None = None
+    spaced: tuple[int, ...] = ()
 
     @property
     def row(self) -> Affine:
         """Elements from one row of the tensor to the next."""
         return self.pitch or self.shape[0]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Elements of the tensor from one of the box to the next, in each dimension."""
+        return self.spaced or (1,) * len(self.box)
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The elements of the tensor in each dimension among which a box is: what the driver calls its extents."""
+        return tuple(extent * step for extent, step in zip(self.box, self.steps, strict=True))
 
     def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Elements in each dimension at these sizes."""

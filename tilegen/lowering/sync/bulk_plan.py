@@ -70,12 +70,14 @@ class Bulk:
         requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
         self.needs[box.nest] = Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
         shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
+        spaced = box.steps if max(box.steps) > 1 else ()
         for each in self.maps:
-            if (each.buffer, each.box, each.swizzle) == (tensor.name, box.extents, box.swizzle):
+            if (each.buffer, each.box, each.spaced, each.swizzle) == (tensor.name, box.extents, spaced, box.swizzle):
                 return each.name
         number = sum(each.buffer == tensor.name for each in self.maps) + 1
         name = f"{tensor.name}.map{number if number > 1 else ''}"
-        self.maps.append(TensorMap(name, tensor.name, tensor.dtype, shape, box.extents, box.swizzle, tensor.pitch))
+        what = name, tensor.name, tensor.dtype, shape
+        self.maps.append(TensorMap(*what, box.extents, box.swizzle, tensor.pitch, spaced))
         return name
 
     def waits_as_reads(self, buffers: Mapping[str, Buffer]) -> list[tuple[Path, Stmt]]:
@@ -123,7 +125,7 @@ def element_of(box: BoxCopy, tensor: Buffer) -> tuple[Affine, ...] | None:
     values: dict[str, Affine] = {}
     for number, dim in enumerate(reversed(tensor.order)):
         place = var(box_place(box.target, number))
-        digits = [(a, f) for a, f in box.index[dim].terms if a in box.inside]
+        digits = [(a, f // box.steps[number]) for a, f in box.index[dim].terms if a in box.inside]
         for name, weight in digits:
             higher = [f for _, f in digits if f > weight]
             assert isinstance(name, str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine
@@ -14,14 +15,18 @@ from tilegen.primitives.rewriting.region import BufferUse, Point, Region
 
 @dataclass(frozen=True)
 class Box:
-    """The smallest box around the uses: `base` is affine in the loops outside, `extent` constant."""
+    """The smallest box around the uses: `base` is affine in the loops outside, `extent` constant.
+
+    Of a dimension it has every element, or one in `step` where no use is between them.
+    """
 
     base: Point
     extent: tuple[int, ...]
+    step: tuple[int, ...]
 
     def relative(self, index: Point) -> Point:
         """The place of the point `index` in the box."""
-        return tuple(i - b for i, b in zip(index, self.base, strict=True))
+        return tuple((i - b) // s for i, b, s in zip(index, self.base, self.step, strict=True))
 
     def in_vectors(self, dim: int, width: int) -> Box:
         """The box with whole vectors along `dim`; as it is where the loops outside have it begin at no multiple."""
@@ -32,22 +37,30 @@ class Box:
         extent = -(-(self.extent[dim] + before) // width) * width
         bases, extents = list(self.base), list(self.extent)
         bases[dim], extents[dim] = base - before, extent
-        return Box(tuple(bases), tuple(extents))
+        return Box(tuple(bases), tuple(extents), self.step)
 
 
-def box_of(region: Region) -> Box:
-    """The box of the region. StepError where it has no constant size."""
-    sides = [_side(region, dim) for dim in range(len(region.buffer.shape))]
-    return Box(tuple(base for base, _ in sides), tuple(extent for _, extent in sides))
+def box_of(region: Region, *, spaced: bool = False) -> Box:
+    """The box of the region. StepError where it has no constant size.
+
+    Args:
+        spaced: it leaves out what is between the uses, but for the fastest dimension.
+    """
+    dense = () if spaced else region.buffer.order
+    sides = [_side(region, dim, dense or region.buffer.order[-1:]) for dim in range(len(region.buffer.shape))]
+    return Box(tuple(b for b, _, _ in sides), tuple(n for _, n, _ in sides), tuple(step for _, _, step in sides))
 
 
-def _side(region: Region, dim: int) -> tuple[Affine, int]:
+def _side(region: Region, dim: int, dense: tuple[int, ...]) -> tuple[Affine, int, int]:
+    """(base, extent, step) of the box in a dimension."""
     spans: dict[Affine, tuple[int, int]] = {}
     users: dict[Affine, BufferUse] = {}
+    step = 0
     for use in region.uses:
         outer, low, high = _fixed_and_rest(region, use, use.index[dim])
         least, most = spans.get(outer, (low, high))
         spans[outer] = (min(least, low), max(most, high))
+        step = gcd(step, low - least, *(factor for _, factor in (use.index[dim] - outer).terms))
         users.setdefault(outer, use)
     if len(spans) > 1:
         one, two = list(spans)[:2]
@@ -56,7 +69,8 @@ def _side(region: Region, dim: int) -> tuple[Affine, int]:
             notes=(_way_to_part(region, one - two, users[one], users[two]),),
         )
     (outer, (low, high)) = spans.popitem()
-    return outer + low, high - low + 1
+    step = 1 if dim in dense else step or 1
+    return outer + low, (high - low) // step + 1, step
 
 
 def _way_to_part(region: Region, distance: Affine, one: BufferUse, two: BufferUse) -> str:

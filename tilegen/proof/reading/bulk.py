@@ -18,7 +18,7 @@ from math import prod
 
 from tilegen.ir.affine import Affine, affine, const, var
 from tilegen.ir.facts.row_digits import count_rows
-from tilegen.ir.hardware.limits import BOX_LIMIT, BOX_PLACE, SWIZZLED_PLACE
+from tilegen.ir.hardware.limits import BOX_LIMIT, BOX_PLACE, BOX_STEP_LIMIT, SWIZZLED_PLACE
 from tilegen.ir.hardware.memory import shared_layout
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
@@ -215,14 +215,17 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
         raise Refused(f"'{node.map}' says that '{tensor.name}' has another shape")
     if each.pitch != tensor.pitch:
         raise Refused(f"'{node.map}' says that the rows of '{tensor.name}' are {each.row} elements apart")
-    if len(node.coordinates) != len(each.shape) or len(each.box) != len(each.shape):
+    if not len(node.coordinates) == len(each.shape) == len(each.box) == len(each.steps):
         raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
-    if any(not 1 <= extent <= BOX_LIMIT for extent in each.box):
+    if any(not 1 <= extent <= BOX_LIMIT for extent in each.reach):
         raise Refused(f"a box of '{node.map}' has more elements in a dimension than {BOX_LIMIT}")
+    widest = (1, *[1 if node.line == STORES else BOX_STEP_LIMIT] * (len(each.steps) - 1))
+    if any(not 1 <= step <= most for step, most in zip(each.steps, widest, strict=True)):
+        raise Refused(f"the elements of a box of '{node.map}' are further apart than a copy takes them")
     names = [box_place(target.name, n) for n in range(len(each.box))]
     source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
-    for name, extent, dim in zip(names, each.box, reversed(tensor.order), strict=True):
-        source[dim] += var(name) if extent > 1 else 0
+    for name, extent, step, dim in zip(names, each.box, each.steps, reversed(tensor.order), strict=True):
+        source[dim] += var(name) * step if extent > 1 else 0
     index = tuple(source[d] for d in range(len(source)))
     place = _place_in(target, first.index, each.box, names)
     nest: Spmd
