@@ -61,6 +61,8 @@ def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
                 times.setdefault(each.name, []).extend(found)
                 of_schedule.setdefault(each.schedule, []).extend(found)
                 schedules[each.name] = each.schedule
+    # Of several that cost the same, the first one speaks for schedules of no family.
+    first = {formula: name for name, formula in reversed(formulas.items())}
     start = Coefficients()
     shared = fit([pair for some in times.values() for pair in some], start, _OF_FAMILY)
     between = {name: fit(some, shared, _OF_FAMILY) for name, some in of_schedule.items()}
@@ -68,7 +70,10 @@ def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for name, by in by_member.items():
         print(f"{name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
     return {
-        name: {"formula": formulas.get(name, ""), **{word: float(f"{value:.3g}") for word, value in asdict(by).items()}}
+        name: {
+            "formula": formulas[name] if name in first.values() else "",
+            **{word: float(f"{value:.3g}") for word, value in asdict(by).items()},
+        }
         for name, by in {"*": shared, **{f"{name} *": by for name, by in between.items()}, **by_member}.items()
     }
 

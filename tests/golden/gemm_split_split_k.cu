@@ -17,18 +17,21 @@ template <typename Vector, typename T> __device__ __forceinline__ void store_vec
     *reinterpret_cast<Vector*>(memory) = vector;
 }
 
-// An asynchronous copy of 4, 8 or 16 bytes from global to shared memory, of 16 past the L1 cache; plain before sm_80.
-template <int bytes> __device__ __forceinline__ void copy_async(void* to, const void* from)
+// The same where `inside` holds; elsewhere nothing is read, and zeros are written.
+template <int bytes> __device__ __forceinline__ void copy_async_or_zero(void* to, const void* from, bool inside)
 {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const int read = inside ? bytes : 0;
     if (bytes == 16)
-        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(read)
+                     : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(bytes), "r"(read)
+                     : "memory");
 #else
     for (int i = 0; i < bytes / 4; ++i)
-        static_cast<int*>(to)[i] = static_cast<const int*>(from)[i];
+        static_cast<int*>(to)[i] = inside ? static_cast<const int*>(from)[i] : 0;
 #endif
 }
 
@@ -49,9 +52,10 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 }
 
 // gemm_split_part: grid (ceil(N/256), ceil(M/128), ceil(K/4096)), block (32, 2, 4), 24832 bytes of shared memory
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/128) <= 65535, ceil(K/4096) <= 65535
+// for arrays of fewer than 2^31 - 2^20 elements, as A[M + 127, K + 4095] and B[K + 4095, N + 252] would have,
+//     ceil(M/128) <= 65535, ceil(K/4096) <= 65535
 // arrays A[M][K], B[K][N], part[ceil(K/4096)][M][N]; part overlaps no other
-// needs N % 4 == 0, M % 4 == 0, B aligned to 16 bytes, part aligned to 16 bytes
+// needs N % 4 == 0, B aligned to 16 bytes, part aligned to 16 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ part,
@@ -71,8 +75,6 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // cache_shared(B, at=ko, vector=4)
     __shared__ __align__(16) float B_shared[STAGES][TK][TN];
 
-    const bool full_tile = bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N;
-
     // cache_register(part, at=bj, vector=4)
     float part_reg[2][4][4][4] = {};
 
@@ -81,77 +83,44 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
         for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
-            copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                          &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
+            copy_async_or_zero<4>(&A_shared[(ahead + ko) % STAGES][k][i],
+                                  &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k],
+                                  kp * KP + ahead * TK + ko * TK + k < K && bi * TM + i < M);
         }
 
         #pragma unroll
         for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-            copy_async<16>(
+            copy_async_or_zero<16>(
                 &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
+                &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4],
+                kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi < K && bj * TN + wj * 128 + lane * 4 + 3 < N);
     };
 
-    const auto load_shared_partial = [&](int ko, int ahead) {
-        if (kp * KP + ahead * TK + ko * TK + tid % 8 < K)
-            #pragma unroll
-            for (int A_shared_l = 0; A_shared_l < 4; ++A_shared_l) {
-                const int i = A_shared_l * 32 + tid / 8;
-                const int k = tid % 8;
-                if (bi * TM + i < M)
-                    copy_async<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                                  &A[(bi * TM + i) * K + kp * KP + ahead * TK + ko * TK + k]);
-            }
-
-        if (bj * TN + wj * 128 + lane * 4 + 3 < N)
-            #pragma unroll
-            for (int B_shared_l = 0; B_shared_l < 2; ++B_shared_l)
-                if (kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi < K)
-                    copy_async<16>(
-                        &B_shared[(ahead + ko) % STAGES][B_shared_l * 4 + wi][wj * 128 + lane * 4],
-                        &B[(kp * KP + ahead * TK + ko * TK + B_shared_l * 4 + wi) * N + bj * TN + wj * 128 + lane * 4]);
-    };
-
-    if (kp * KP + 7 < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N)
-        load_shared(0, 0);
-    else
-        load_shared_partial(0, 0);
-
+    load_shared(0, 0);
     end_copies();
 
     wait_copies<0>();
     __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
     // cache_operands(A.shared, B.shared, ki)
-    float B_shared_reg[2][4][4];
     float A_shared_reg[2][2][4];
 
-    const auto load_registers = [&](int slot, int ki) {
+    const auto load_A_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int ci = 0; ci < 2; ++ci)
             load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
+    };
 
+    load_A_shared_reg(0, 0);
+    float B_shared_reg[2][4][4];
+
+    const auto load_B_shared_reg = [&](int slot, int ki) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
     };
 
-    const auto load_registers_partial = [&](int slot, int ki) {
-        #pragma unroll
-        for (int ci = 0; ci < 2; ++ci)
-            if (bi * TM + wi * 32 + ci * 16 + (lane / 8) * 4 + 3 < M)
-                load_vector<float4>(A_shared_reg[ki % 2][ci], &A_shared[slot][ki][wi * 32 + ci * 16 + (lane / 8) * 4]);
-
-        #pragma unroll
-        for (int cj = 0; cj < 4; ++cj)
-            if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
-                load_vector<float4>(B_shared_reg[ki % 2][cj], &B_shared[slot][ki][wj * 128 + cj * 32 + (lane % 8) * 4]);
-    };
-
-    if (full_tile)
-        load_registers(0, 0);
-    else
-        load_registers_partial(0, 0);
+    load_B_shared_reg(0, 0);
 
     const auto multiply = [&](int slot) {
         #pragma unroll
@@ -177,55 +146,36 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < 511; ++ko) {
-        if (full_tile && kp * KP + ko * TK + (2 * TK - 1) < K)
-            load_shared(ko, 1);
-        else
-            load_shared_partial(ko, 1);
-
+        load_shared(ko, 1);
         end_copies();
 
-        if (full_tile && kp * KP + ko * TK + (TK - 1) < K) {
-            // pipeline(ki, 2, across=ko)
-            #pragma unroll
-            for (int ki = 0; ki < TK - 1; ++ki) {
-                load_registers(ko % STAGES, ki + 1);
-                multiply(ki % 2);
-            }
-        } else {
-            #pragma unroll
-            for (int ki = 0; ki < TK - 1; ++ki) {
-                if (kp * KP + ko * TK + ki + 1 < K)
-                    load_registers_partial(ko % STAGES, ki + 1);
-
-                if (kp * KP + ko * TK + ki < K)
-                    multiply(ki % 2);
-            }
+        // pipeline(ki, 2, across=ko)
+        #pragma unroll
+        for (int ki = 0; ki < TK - 1; ++ki) {
+            load_A_shared_reg(ko % STAGES, ki + 1);
+            load_B_shared_reg(ko % STAGES, ki + 1);
+            multiply(ki % 2);
         }
 
         wait_copies<0>();
         __syncthreads();  // A.shared and B.shared are complete: written above, read below
 
-        if (kp * KP + ko * TK + 8 < K) {
-            if (full_tile)
-                load_registers((ko + 1) % STAGES, 0);
-            else
-                load_registers_partial((ko + 1) % STAGES, 0);
-        }
-
-        if (kp * KP + ko * TK + (TK - 1) < K)
-            multiply(1);
+        load_A_shared_reg((ko + 1) % STAGES, 0);
+        load_B_shared_reg((ko + 1) % STAGES, 0);
+        multiply(1);
     }
 
+    #pragma unroll
+    for (int ki = 0; ki < TK - 1; ++ki) {
+        load_A_shared_reg(1, ki + 1);
+        load_B_shared_reg(1, ki + 1);
+        multiply(ki % 2);
+    }
+
+    multiply(1);
+
     float* part_tile = &part[(kp * M + bi * TM) * N + bj * TN];
-    if (kp * KP + (KP - 1) < K && bi * TM + (TM - 1) < M && bj * TN + (TN - 1) < N) {
-        #pragma unroll
-        for (int ki = 0; ki < TK - 1; ++ki) {
-            load_registers(1, ki + 1);
-            multiply(ki % 2);
-        }
-
-        multiply(1);
-
+    if (bj * TN + (TN - 1) < N && bi * TM + (TM - 1) < M) {
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             #pragma unroll
@@ -236,18 +186,6 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
                         &part_tile[(wi * 32 + ci * 16 + (lane / 8) * 4 + vi) * N + wj * 128 + cj * 32 + (lane % 8) * 4],
                         part_reg[ci][vi][cj]);
     } else {
-        #pragma unroll
-        for (int ki = 0; ki < TK - 1; ++ki) {
-            if (kp * KP + ki + 4089 < K)
-                load_registers_partial(1, ki + 1);
-
-            if (kp * KP + ki + 4088 < K)
-                multiply(ki % 2);
-        }
-
-        if (kp * KP + (KP - 1) < K)
-            multiply(1);
-
         #pragma unroll
         for (int cj = 0; cj < 4; ++cj)
             if (bj * TN + wj * 128 + cj * 32 + (lane % 8) * 4 + 3 < N)
