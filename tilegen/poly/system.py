@@ -186,7 +186,8 @@ def _is_solvable(rows: Rows) -> bool:
     kept, _ = _simplify(rows)
     if not kept:
         return kept is not None
-    text, columns = matrix(kept)
+    # What is special to a question stands at its end: with that first isl is done sooner.
+    text, columns = matrix(kept[::-1])
     # isl counts no operations in the simplex tableau of a dense system, and can spend minutes there.
     if len(columns) > DENSE_NAMES and sum(len(terms) for _, terms, _ in kept) > DENSE_TERMS * len(kept):
         raise Undecided("a dense system")
