@@ -85,12 +85,13 @@ double time_of(const Work& work, const Coefficients& by)
 {
     const Int most = floor_div(work.blocks + ${sms} - 1, ${sms}), waves = floor_div(most + work.resident - 1, work.resident);
     const double compute = by.compute * (double(most) * (work.compute * ${sms}));
-    const double load = by.load * (double(most) * (work.load / ${cache}));
+    const double share = std::max(double(work.blocks) / ${sms}, double(most) / ${alone});
+    const double load = by.load * (share * (work.load / ${cache}));
     const double memory = by.memory * (work.memory / ${memory});
     const double rounds = by.round * (double(waves) * work.rounds);
     const double both = squared(squared(compute)) + squared(squared(load));
     const double together = both + squared(squared(memory)) + squared(squared(rounds));
-    const double store = by.store * (double(most) * (work.store / ${cache}));
+    const double store = by.store * (share * (work.store / ${cache}));
     return by.launch + by.wave * double(waves) + store + std::sqrt(std::sqrt(together));
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import prod, sqrt
 from typing import Any
@@ -26,6 +26,9 @@ _FUNCTIONS = 8  # results of special functions that take as long as multiply-add
 _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}
 _SERIAL = ("serial",)
 _SIZE = "n_{}".format  # the name that a size has
+_SECTOR = 32  # bytes that the L2 gives at once
+_ALONE = 3  # times as fast as where all do, a multiprocessor alone takes from the L2
+_max: Callable[[float, float], float] = traced(max)
 _sqrt: Callable[[float], float] = traced(sqrt)
 
 
@@ -54,8 +57,8 @@ class Coefficients:
 class Parts:
     """Microseconds of one launch by the machine's figures, and counts of what these do not tell.
 
-    `waves` and `rounds` are counts; `compute`, `load` and `store` the times of the multiprocessor with most blocks,
-    `memory` that of the whole machine.
+    `waves` and `rounds` are counts; `compute` is the time of the multiprocessor with most blocks, `load` and `store`
+    those of the L2, for all blocks or for that multiprocessor alone, `memory` that of the whole machine.
     """
 
     waves: float
@@ -90,7 +93,8 @@ class Model:
         # The same for trees that cost the same, whatever their sizes are called.
         self.formula = sha256(unnamed.encode()).hexdigest()[:12]
         cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
-        self.figures = (machine.sms, cache, machine.copy * 1e6)  # then bytes a microsecond: of one of these, of memory
+        # Bytes a microsecond: of one multiprocessor where all load, how many times that it has alone, of memory.
+        self.figures = (machine.sms, cache, _ALONE, machine.copy * 1e6)
         functions = {"min": smaller, "max": traced(max)}
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
             f"lambda {names}: {self.counts}", functions
@@ -110,23 +114,34 @@ class Model:
     def _parts(
         self, blocks: int, resident: int, rounds: float, compute: float, load: float, store: float, memory: float
     ) -> Parts:
-        sms, cache, whole = self.figures
+        sms, cache, alone, whole = self.figures
         most = -(-blocks // sms)  # blocks of the multiprocessor that has most
         waves = -(-most // resident)
+        share = _max(blocks / sms, most / alone)
         return Parts(
-            waves, waves * rounds, most * (compute * sms), most * (load / cache), most * (store / cache), memory / whole
+            waves,
+            waves * rounds,
+            most * (compute * sms),
+            share * (load / cache),
+            share * (store / cache),
+            memory / whole,
         )
 
 
 def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     """What `Model._parts` takes, as Python in the sizes."""
     every = list(leaves((launch,)))
+    turns = {loop.turns for loops, _ in every for loop in loops if loop.turns}
+    # What takes turns is one block, with one tile after the other.
+    every = [
+        (tuple(replace(loop, kind="serial") if loop.name in turns else loop for loop in loops), s) for loops, s in every
+    ]
     around = {loop.name: loop for loops, _ in every for loop in loops}
     blocks = [loop for loop in around.values() if loop.kind in BLOCK_KINDS]
     threads = prod(loop.extent.evaluate({}) for loop in around.values() if loop.kind in THREAD_KINDS)
     buffers = {buffer.name: buffer for buffer in tree.buffers}
     moved: dict[tuple[str, bool], list[tuple[float, str]]] = {}
-    compute, rounds = list[tuple[float, str]](), ["0"]
+    compute, loads, rounds = list[tuple[float, str]](), list[tuple[float, str]](), ["0"]
     for loops, stmt in every:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
         compute.append(_product(inner, _microseconds(inner, stmt, machine)))
@@ -138,6 +153,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
                 if name in buffers and buffers[name].space == "global":
                     bytes_ = DTYPE_BYTES[buffers[name].dtype]
                     moved.setdefault((name, store), []).append(_product(_moving(inner, index), bytes_))
+                    if not store:
+                        loads.append(_loaded(inner, index, buffers[name], around))
                     waits |= not store
                     each = each if store or at_once else _single(inner, buffers[name])
         if waits:
@@ -145,7 +162,7 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
             ahead = max([1, *(loop.stages - 1 for loop in inner)])
             rounds.append(f"{_sum([_product(serial)])}*{each}/{ahead}")
     grid = _sum([_product(blocks)])
-    loads, stores = ([term for (_, s), terms in moved.items() if s is way for term in terms] for way in (False, True))
+    stores = [term for (_, store), terms in moved.items() if store for term in terms]
     memory = [f"min({grid}*({_sum(terms)}), {_size(buffers[name])})" for (name, _), terms in moved.items()]
     resident = _resident(tree, list(around.values()), threads, machine)
     most = f"max({', '.join(dict.fromkeys(rounds))})" if len(rounds) > 1 else "0"
@@ -157,6 +174,31 @@ def _single(loops: Sequence[Loop], buffer: Buffer) -> str:
     width = next((loop.extent.const for loop in loops if loop.kind == "vector"), 1)
     row = buffer.shape[buffer.order[-1]].in_python(_SIZE)
     return f"min({width}, 1 + {width}*(({row}) % {width}))" if width > 1 else "1"
+
+
+def _loaded(
+    loops: Sequence[Loop], index: Sequence[Affine], buffer: Buffer, around: Mapping[str, Loop]
+) -> tuple[float, str]:
+    """The bytes that a block takes from the L2: whole sectors, and a share of what its cluster shares."""
+    moving, bytes_ = _moving(loops, index), DTYPE_BYTES[buffer.dtype]
+    number, text = _product(moving, bytes_)
+    for loop in moving:
+        if loop.multicast:
+            number /= around[loop.multicast].extent.evaluate({})
+    sectors = _sectors(moving, index[buffer.order[-1]], buffer.shape[buffer.order[-1]], bytes_)
+    return number, "*".join(filter(None, (text, sectors)))
+
+
+def _sectors(loops: Sequence[Loop], index: Affine, row: Affine, bytes_: int) -> str:
+    """How many sectors a part of a row takes, per one that begins with a sector: one more where it begins within."""
+    part = bytes_
+    for loop in reversed(loops):
+        if loop.kind in _SERIAL or loop.name not in index.names() or not loop.extent.is_const:
+            break
+        part *= loop.extent.const
+    if part % _SECTOR or row.is_const:
+        return ""
+    return f"(1 + {_SECTOR / part}*min(1, {bytes_}*({row.in_python(_SIZE)}) % {_SECTOR}))"
 
 
 def _moving(loops: Sequence[Loop], index: Sequence[Affine]) -> list[Loop]:
