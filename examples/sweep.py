@@ -24,6 +24,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import geometric_mean
@@ -88,6 +89,7 @@ def main() -> None:
     report(given.kind, chooser, found)
 
 
+@cache
 def chooser_of(kind: str, late: bool = False) -> Chooser:
     file, kernel, _, constants = KINDS[kind]
     found = tilegen.load(file).kernel(kernel, **constants).family("h100")
