@@ -3,8 +3,8 @@
     python examples/fit.py F.jsonl ... [--to tilegen/lab/choice/fitted/sm_90.json]
 
 First all members of a family share coefficients, then each schedule moves away from these as far as its own times want
-it, and each member from those of its schedule. What is small is the mean square of the logarithms of predicted over
-measured times. Nothing of a shape is kept.
+it, and each member that was timed often from those of its schedule. What is small is the mean square of the logarithms
+of predicted over measured times, on the GPU that a line names. Nothing of a shape is kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from typing import Any
 from sweep import KINDS, chooser_of
 
 from tilegen.lab.choice.model import Coefficients, Parts
+from tilegen.lab.predict.machine import machine_of_device
 
 Times = list[tuple[list[Parts], float]]  # of a member: its launches at some sizes, and measured microseconds
 # How much it counts beside the mean of squares that a coefficient is not that of the family, or of the schedule. They
 # are those with which the choice, fitted to two thirds of the shapes, loses the least on the others.
 _OF_FAMILY, _OF_SCHEDULE = 0.01, 0.4
+_ENOUGH = 6  # times of a member that has coefficients of its own
 NAMES = tuple(asdict(Coefficients()))
 
 
@@ -53,22 +55,27 @@ def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     formulas: dict[str, str] = {}
     schedules: dict[str, str] = {}
     for kind in sorted({line["kind"] for line in lines}):
+        models = {
+            (device, each.name): each.model
+            for device in {_device(line) for line in lines}
+            for each in chooser_of(kind, machine=device).candidates
+        }
         for each in chooser_of(kind).candidates:
             own = [line for line in lines if (line["kind"], line["member"]) == (kind, each.name)]
-            if own:
-                formulas[each.name] = each.model.formula
-                found = [(each.model.parts(line["sizes"]), line["us"]) for line in own]
-                times.setdefault(each.name, []).extend(found)
-                of_schedule.setdefault(each.schedule, []).extend(found)
-                schedules[each.name] = each.schedule
+            formulas[each.name] = each.model.formula
+            found = [(models[_device(line), each.name].parts(line["sizes"]), line["us"]) for line in own]
+            times.setdefault(each.name, []).extend(found)
+            of_schedule.setdefault(each.schedule, []).extend(found)
+            schedules[each.name] = each.schedule
     # Of several that cost the same, the first one speaks for schedules of no family.
     first = {formula: name for name, formula in reversed(formulas.items())}
     start = Coefficients()
     shared = fit([pair for some in times.values() for pair in some], start, _OF_FAMILY)
     between = {name: fit(some, shared, _OF_FAMILY) for name, some in of_schedule.items()}
-    by_member = {name: fit(some, between[schedules[name]], _OF_SCHEDULE) for name, some in times.items()}
+    by_member = {name: fit(some, between[schedules[name]], _OF_SCHEDULE, _ENOUGH) for name, some in times.items()}
     for name, by in by_member.items():
-        print(f"{name}: {len(times[name])} times, off by {100 * error(times[name], by) ** 0.5:.0f} %")
+        if some := times[name]:
+            print(f"{name}: {len(some)} times, off by {100 * error(some, by) ** 0.5:.0f} %")
     return {
         name: {
             "formula": formulas[name] if name in first.values() else "",
@@ -78,16 +85,23 @@ def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
+def _device(line: dict[str, Any]) -> str:
+    found = machine_of_device(line.get("device", ""))
+    return found.name.lower() if found else "h100"
+
+
 def error(times: Times, by: Coefficients) -> float:
     """The mean square of the logarithms of predicted over measured times."""
     return mean(log(sum(part.microseconds(by) for part in parts) / us) ** 2 for parts, us in times)
 
 
-def fit(times: Times, near: Coefficients, pull: float) -> Coefficients:
-    """The coefficients at which the error, and a pull towards those `near`, are the least.
+def fit(times: Times, near: Coefficients, pull: float, enough: int = 1) -> Coefficients:
+    """The coefficients at which the error, and a pull towards those `near`, are the least; `near` of too few times.
 
     One after the other goes up and down by smaller and smaller steps.
     """
+    if len(times) < enough:
+        return near
     at = home = {name: log(value) for name, value in asdict(near).items()}
 
     def cost(values: dict[str, float]) -> float:

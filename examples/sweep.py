@@ -90,9 +90,9 @@ def main() -> None:
 
 
 @cache
-def chooser_of(kind: str, late: bool = False) -> Chooser:
+def chooser_of(kind: str, late: bool = False, machine: str = "h100") -> Chooser:
     file, kernel, _, constants = KINDS[kind]
-    found = tilegen.load(file).kernel(kernel, **constants).family("h100")
+    found = tilegen.load(file).kernel(kernel, **constants).family(machine)
     assert found
     if not late:
         return found
@@ -184,7 +184,8 @@ def measure(
         for each in there:
             check(torch, kind, programs[each.name](*sets[0]), expected, sizes)
         for name, milliseconds in milliseconds_of_each(calls, 5).items():
-            yield {"kind": kind, "sizes": sizes, "member": name, "us": round(1e3 * milliseconds, 3)}
+            line = {"kind": kind, "sizes": sizes, "member": name, "us": round(1e3 * milliseconds, 3)}
+            yield {**line, "device": torch.cuda.get_device_name()}
 
 
 def shapes(chooser: Chooser, sizes: Sizes) -> dict[str, tuple[int, ...]]:
