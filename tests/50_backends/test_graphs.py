@@ -32,11 +32,18 @@ def test_what_a_graph_replays_is_held_until_it_is_gone(device):
 
 
 @pytest.mark.gpu
-def test_a_graph_of_a_gpu_that_is_not_current():
+@pytest.mark.parametrize("by_torch", [False, True])
+def test_a_graph_of_a_gpu_that_is_not_current(by_torch):
+    if by_torch:
+        pytest.importorskip("torch")
     xp = engine("cuda").xp
     if xp.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("one GPU")
-    second = engine("cuda").at(1)
+    first, second = engine("cuda").at(0), engine("cuda").at(1)
+    with first.use():
+        other = Fill(xp)
+        other()
+    first.capture([other])  # torch has a stream of its own for graphs, on the GPU of the first one
     with second.use():
         call = Fill(xp)
         call()

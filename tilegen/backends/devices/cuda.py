@@ -222,8 +222,10 @@ class CudaEngine:
 
     def _capture_with_torch(self, torch: Any, calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
+        # Torch's own stream for this lies on the GPU of the first graph in the process.
+        stream = torch.cuda.Stream(self.ordinal)
         # What a library allocates or loads at its first call is no part of the graph, and no error.
-        inside = torch.cuda.graph(graph, capture_error_mode="relaxed")
+        inside = torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed")
         with inside, self.xp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
             for call in calls:
                 call()
