@@ -57,3 +57,9 @@ def test_a_long_row_takes_no_longer_than_it_is_long():
     )
     x = np.arange(n, dtype=np.int32) % 7
     assert np.array_equal(reference(made, {"N": n}, {"x": x})["y"].value, np.cumsum(x))
+
+
+def test_an_empty_row_has_no_sums():
+    text = "kernel k(x: f32[N]) -> y: f32[N]:\n    y[i] = min[k < i, k < N - 1](x[k]) for i > 0\n"
+    made = build(parse(Source("k.tg", text)).kernels["k"])
+    assert reference(made, {"N": 1}, {"x": np.ones(1, np.float32)})["y"].written.sum() == 0

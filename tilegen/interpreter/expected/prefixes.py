@@ -40,7 +40,7 @@ def _prefixes(
             whole = part.times(Part((found.k.name,), (range(count),), sizes)).times(piece)
             mask = whole.mask(tests)
             terms = (*evaluate(equation.value, whole, memory, mask), np.ones((), bool) if mask is None else mask)
-            full = (np.broadcast_to(each, whole.shape).reshape(*shape, -1) for each in terms)
+            full = (np.broadcast_to(each, whole.shape).reshape(*shape, prod(piece.shape)) for each in terms)
             value, error, there = (np.pad(each, [(0, 0)] * axis + [pad, (0, 0)]) for each in full)
             result.add(value, error, there, (axis + 1,), 0)
         result.accumulate(axis, found.forward)
