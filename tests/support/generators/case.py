@@ -185,6 +185,9 @@ def attempt(case, text):
         case.words[word, "refused"] += 1
         replay(case, text, calls, refusal)
         return
+    if not holds(after.tree.kernel, case.sizes):
+        case.counts["for other sizes"] += 1
+        return
     case.counts["accepted"] += 1
     case.words[word, "accepted"] += 1
     case.steps += [text]

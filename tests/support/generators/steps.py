@@ -12,12 +12,12 @@ WORDS = (
     + ["coarsen_blocked", "blocks", "collapse", "serpentine", "pipeline", "warp_tile", "rfactor", "rfactor"]
     + ["fast_math", "resident", "rename", "compute_at", "compute_at", "atomic", "round_up", "peel", "solve", "shift"]
     + ["stream", "roles", "tensorize", "bulk", "specialize", "multicast", "dependent_launch", "scan", "split_scan"]
-    + ["look_back", "deal", "deal"]
+    + ["look_back", "deal", "deal", "at_most"]
 )  # fmt: skip
 
 
 FOR_GPUS = ["warp_tile", "resident", "fast_math", "rfactor", "compute_at", "round_up", "stream", "bulk", "tensorize"]
-FOR_GPUS += ["multicast", "dependent_launch", "scan", "split_scan"]
+FOR_GPUS += ["multicast", "dependent_launch", "scan", "split_scan", "at_most"]
 
 
 def random_step(pick, tree, number: int) -> str:
@@ -95,6 +95,8 @@ def _for_gpus(pick, tree, word, loop, number):
             return "dependent_launch()"
         case "round_up":
             return f"round_up({loop}, {pick([1, 2, 3, 4])})"
+        case "at_most":
+            return f"at_most({loop}, {pick([4, 8, 40])})"
         case "fast_math":  # kernels on integers have nothing to approximate
             return f"fast_math({pick(['sin', 'divide'])})"
         case "compute_at":
