@@ -89,14 +89,6 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
         "argmax_of_lanes": [{"argmax": reduce, "other >": f"other {sign}"} for reduce, sign in _SIGNS.items()],
         "abs_of_int": _magnitudes({"int": "unsigned", "long long": "unsigned long long", "signed char": "unsigned"}),
         "int_of_float": _conversions(("int", "long long", "signed char", "unsigned char")),
-        "approximate_sqrt": [
-            {},
-            {"square root": "1 / sqrt(x)", "2^-23": "2^-22.9", "sqrt": "rsqrt"},
-            {"square root": "power of two", "2^-23 of itself": "2 ulp", "number is taken as": "result is",
-             "approximate_sqrt": "approximate_exp2", "sqrt": "ex2"},
-            {"square root": "tanh", "2^-23": "2^-11", "a subnormal number is taken as 0": "from sm_75 on",
-             "sqrt.approx.ftz": "tanh.approx", "sqrt": "tanh"},
-        ],
         "describe_128": [
             {},
             {"128": "64", "1ull": "2ull"},

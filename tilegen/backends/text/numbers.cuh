@@ -94,6 +94,30 @@ __device__ __forceinline__ float approximate_sqrt(float x)
     return result;
 }
 
+// The hardware's 1 / sqrt(x), within 2^-22.9 of itself; a subnormal number is taken as 0.
+__device__ __forceinline__ float approximate_rsqrt(float x)
+{
+    float result;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+// The hardware's power of two, within 2 ulp; a subnormal result is 0.
+__device__ __forceinline__ float approximate_exp2(float x)
+{
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
+// The hardware's tanh, within 2^-11 of itself; from sm_75 on.
+__device__ __forceinline__ float approximate_tanh(float x)
+{
+    float result;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
 // The number with 10 fraction bits next to x, ties away from 0.
 __device__ __forceinline__ float round_tf32(float x)
 {
