@@ -45,8 +45,9 @@ class Bulk:
     The copying loops have to be a box of the tensor whose elements lie one after another in the buffer, with no swizzle
     or one that the hardware has: 16-byte units, 8 of them in rows of 128 bytes (4 every 2 rows of 64, 2 every 4 of 32).
     Rows of the box are no longer than those; `cache_shared(..., panel=64)` cuts longer ones. Rows that are loaded may be
-    up to 8 apart in the tensor. What is beyond the tensor arrives as zeros. All threads wait for the bytes to arrive, at a barrier in shared memory (mbarrier). The text needs
-    sm_90 or later; where the tensor's rows are no multiple of 16 bytes, all threads copy as before.
+    up to 8 apart in the tensor. What is beyond the tensor arrives as zeros. All threads wait for the bytes to arrive,
+    at a barrier in shared memory (mbarrier). The text needs sm_90 or later; where the tensor's rows are no multiple of
+    16 bytes, all threads copy as before.
 
     A buffer that is written back goes to its tensor in the same boxes: one thread starts them when all have written it,
     and waits until they have been read, before it is overwritten or the block ends. What is beyond the tensor is not
