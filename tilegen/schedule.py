@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from math import prod
 from operator import attrgetter, index, is_
 from typing import Any, SupportsIndex
@@ -34,7 +34,6 @@ from tilegen.ir.steps import (
     Setting,
     StepCall,
     Word,
-    is_name,
     is_word,
     text_of_argument,
     text_of_call,
@@ -91,15 +90,8 @@ class Derivation:
     @property
     def as_schedule(self) -> Schedule:
         """The steps as a schedule without parameters: its text gives the same tree."""
-        calls = [stage.step for stage in self.stages if stage.step]
-        written: list[StepCall] = []
-        for _, parts in groupby(calls, lambda call: id(call.composite or call)):
-            steps = list(parts)
-            whole = steps[0].composite
-            # Inside a composite step a loop may keep the name `C.j`, which no text can give.
-            dotted = any("." in result.text for step in steps for result in step.results)
-            written += [whole] if whole and dotted else steps
-        steps = [replace(call, text=text_of_call(call)) for call in written]
+        calls = (stage.step for stage in self.stages if stage.step)
+        steps = (replace(call, text=text_of_call(call)) for call in calls)
         return Schedule(self.name, self.kernel.name, (), tuple(steps), self.doc, kernels=(self.kernel.name,))
 
     def __repr__(self) -> str:
@@ -137,7 +129,7 @@ def call_of(word: str, arguments: tuple[object, ...], into: object, keywords: Ma
     if not isinstance(results, tuple | list) or not all(isinstance(r, str) for r in results):
         raise StepError(f"into={into!r} is no name, and no list of names")
     for result in results:
-        if not is_name(result):
+        if not is_word(result):
             raise StepError(f"{result!r:.80} cannot be a name", notes=(WHAT_A_NAME_IS,))
     call = StepCall(
         word,

@@ -112,10 +112,12 @@ def need_serial(loop: Loop, word: str) -> None:
 
 
 def need_fresh(tree: Tree, names: Iterable[str], gone: Iterable[str] = ()) -> None:
-    """StepError if one of `names` is a loop already (those in `gone` disappear) or given twice."""
-    names = list(names)
-    taken = {name for loop in loops(tree.body) for name in (loop.name, loop.collapsed)} - set(gone)
+    """StepError if one of `names` is a loop (those in `gone` disappear), is given twice, or is new and has a dot."""
+    names, gone = list(names), set(gone)
+    taken = {name for loop in loops(tree.body) for name in (loop.name, loop.collapsed)} - gone
     for name in names:
+        if "." in name and name not in gone:
+            raise StepError(f"'{name}' has a dot, which no new name has", notes=("choose a name without one",))
         if names.count(name) > 1:
             raise StepError(f"the name '{name}' is given twice")
         if name in taken:
