@@ -7,16 +7,18 @@ whether it has a value. The text of one statement reads:
     if not (0 <= i0 < 30 and 0 <= i1 < 40): fail()  inside the buffer,
     p0 = i0 * 40 + i1
     if not set_A[p0]: fail()                        and with a value
+
+What all statements in a loop are guarded by is asked where the loop begins: most tiles at borders have few iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from tilegen.interpreter.scalar import converter
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import (
     FLOATS,
     INTEGERS,
@@ -78,33 +80,64 @@ def write(tree: Tree, sizes: Mapping[str, int]) -> CodeWriter:
     writer.put(0, "def execute():")
     writer.put(1, "pass")
     for node in tree.body:
-        _node(writer, node, 1, ())
+        _node(writer, node, 1, (), frozenset())
     return writer
 
 
-def _node(w: CodeWriter, node: Node, depth: int, path: tuple[str, ...]) -> None:
+def _node(w: CodeWriter, node: Node, depth: int, path: tuple[str, ...], asked: frozenset[Condition]) -> None:
+    """Emit a node below the loops of `path`, which leave out what does not meet the conditions in `asked`."""
     if isinstance(node, Stmt):
-        _stmt(w, node, depth, path)
+        _stmt(w, replace(node, guard=tuple(c for c in node.guard if c not in asked)), depth, path)
         return
     if path and len(path) % _LOOPS_A_FUNCTION == 0:
         w.put(depth, f"def inner{len(w.lines)}():")
         name = w.lines[-1].strip()[4:-1]
-        _loop(w, node, depth + 1, path)
+        _loop(w, node, depth + 1, path, asked)
         w.put(depth, f"{name}")
         return
-    _loop(w, node, depth, path)
+    _loop(w, node, depth, path, asked)
 
 
-def _loop(w: CodeWriter, loop: Loop, depth: int, path: tuple[str, ...]) -> None:
+def _loop(w: CodeWriter, loop: Loop, depth: int, path: tuple[str, ...], asked: frozenset[Condition]) -> None:
     name = w.loops.setdefault(loop.name, f"v{len(w.loops)}")
-    w.put(depth, f"for {name} in range({_index_text(w, loop.extent)}):  # {loop.name}")
+    path = (*path, loop.name)
+    new = [c for c in _shared_conditions(loop) - asked if c.value.names() <= {*path, *w.sizes}]
+    now = sorted((c for c in new if c.value.linear_in(loop.name)), key=str)
+    asked |= {*now}
+    w.put(depth, f"for {name} in {_iterations(w, loop, now)}:  # {loop.name}")
     w.put(depth + 1, "pass")
     for buffer in w.tree.buffers:
         if buffer.scope == loop.name:
             n = w.buffers[buffer.name]
             w.put(depth + 1, f"set{n}[:] = unset{n}  # {buffer.name} starts without values")
     for node in loop.body:
-        _node(w, node, depth + 1, (*path, loop.name))
+        _node(w, node, depth + 1, path, asked)
+
+
+def _shared_conditions(node: Node) -> frozenset[Condition]:
+    """What all statements in the node are guarded by."""
+    if isinstance(node, Stmt):
+        return frozenset(node.guard)
+    return frozenset[Condition].intersection(*map(_shared_conditions, node.body))
+
+
+def _iterations(w: CodeWriter, loop: Loop, conditions: Iterable[Condition]) -> str:
+    """The iterations that meet the conditions, which are linear in the loop: between ends, if any."""
+    starts, ends, tests = ["0"], [_index_text(w, loop.extent)], []
+    for condition in conditions:
+        factor = condition.value.coefficient(loop.name)
+        if not factor:
+            tests.append(_condition(w, condition))
+            continue
+        rest = condition.value - var(loop.name) * factor
+        for value, by in ((rest, factor), (-rest, -factor)) if condition.equal else ((rest, factor),):
+            if by > 0:  # value + by*i >= 0
+                starts.append(f"-(({_index_text(w, value)})//{by})")
+            else:
+                ends.append(f"({_index_text(w, value)})//{-by} + 1")
+    first = f"max({', '.join(starts)})" if len(starts) > 1 else starts[0]
+    end = f"min({', '.join(ends)})" if len(ends) > 1 else ends[0]
+    return f"range({first}, {end})" + (f" if {' and '.join(tests)} else ()" if tests else "")
 
 
 def _stmt(w: CodeWriter, stmt: Stmt, depth: int, path: tuple[str, ...]) -> None:
