@@ -61,7 +61,7 @@ def lighter(name, schedule):
     if "KP" in repeated:  # a part of a sum has whole tiles
         little["KP"] = max(LITTLE["KP"], own.get("TK", 1))
     try:
-        return schedule_stock(name, schedule, SMALLER.get(name, ()), tuple(little.items()))
+        return schedule_stock(name, schedule, smaller(name, schedule), tuple(little.items()))
     except TilegenError:  # as where images fill the rows that a warpgroup needs
         return schedule_stock(name, schedule)
 
@@ -84,7 +84,7 @@ FEWER = {
     ("total", "atomic"): (("PART", 4096),),
 }
 SMALLER = {"conv2d_winograd": (("H", 8), ("W", 8), ("TH", 2), ("TW", 2)), "histogram": (("B", 8),)}
-SMALLER |= {"sequences": (("D", 8),)}
+SMALLER |= {"sequences": (("D", 8),), "sparse": (("P", 2), ("B", 1))}
 SMALLER |= {"histogram_bytes": SMALLER["histogram"], "transposed_winograd": SMALLER["conv2d_winograd"]}
 
 
@@ -93,9 +93,15 @@ def fewer(name, schedule):
     return FEWER.get((name, schedule), ())
 
 
+def smaller(name, schedule):
+    """The constants of SMALLER that its kernel has."""
+    known = stock(name).kernels[find(name, schedule).kernel].attributes
+    return tuple((constant, value) for constant, value in SMALLER.get(name, ()) if constant in known)
+
+
 def shorter(name, schedule):
     """`schedule_stock` with its own tiles, for fewer points."""
-    return schedule_stock(name, schedule, SMALLER.get(name, ()), fewer(name, schedule))
+    return schedule_stock(name, schedule, smaller(name, schedule), fewer(name, schedule))
 
 
 def tile(size, launches):

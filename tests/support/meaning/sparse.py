@@ -29,6 +29,16 @@ def block_product(i: dict[str, Any]) -> dict[str, Any]:
     return {"Y": rows(i, np.einsum("erc,ecf->erf", i["value"], _rows_at(i["X"], i["column"])))}
 
 
+def panel_product(i: dict[str, Any], panels: int, each: int) -> dict[str, Any]:
+    """The blocks of each row panel by panel, of so many blocks of X each, from whose first their columns count."""
+    first = i["start"][:-1].reshape(-1, panels)
+    panel = np.repeat(np.tile(np.arange(panels), len(first)), np.diff(i["start"]))
+    inside = (i["column"] >= 0) & (i["column"] < each)
+    column = np.where(inside, panel * each + i["column"], -1)
+    start = np.append(first[:, 0], i["start"][-1])
+    return block_product(i | {"column": column, "start": start})
+
+
 def group_products(i: dict[str, Any]) -> dict[str, Any]:
     parts = zip(i["start"][:-1], i["start"][1:], i["B"], strict=True)
     return {"C": np.concatenate([i["A"][a:b] @ factor for a, b, factor in parts])}

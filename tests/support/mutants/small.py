@@ -57,6 +57,7 @@ FITTING = {
     r"nbody\.(coarsened|split)": {"T": 4, "C": 2, "TJ": 4, "U": 2, "PART": 8},
     r"scan\..*": {"R": 2, "WARPS": 2, "PART": 256, "T": 4},
     r"sparse\.fragments": {"WF": 16, "WARPS": 2},
+    r"sparse\.through_shared": {"P": 2, "B": 2, "WARPS": 2, "STAGES": 2},
     r"topk\.tiles": {"N": 128, "K": 2, "S": 32, "TILES": 2, "U": 2},
     r"total\..*": {"PART": 4096},
     r"transpose\.vectors": {"TS": 32, "ROWS": 16},
@@ -85,6 +86,7 @@ FEW = {
     "softmax": ((1,), (3,)),
     "sparse.fragments": ((3, 2), (4, 2, 3, 17)),
     "sparse.panels": ((3, 2), (2, 1, 2, 4)),
+    "sparse.through_shared": ((3, 2, 5), (2, 3, 8)),
     "topk": ((1,), (3,)),
 }
 
