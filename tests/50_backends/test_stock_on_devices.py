@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.cover import each_stock_schedule
-from tests.support.stock import lower_stock, schedule_stock
+from tests.support.stock import compile_stock, lower_stock, schedule_stock
 from tilegen.backends.compiler import nvrtc
 from tilegen.backends.compiler.architectures import (
     HOPPER,
@@ -60,7 +60,7 @@ VERSIONS = [("sm_75", True, False), ("sm_80", True, False), ("sm_90", False, Fal
 @pytest.mark.nvrtc
 @each_stock_schedule
 def test_stock_schedule_compiles(name, schedule):
-    check_compiles(name, schedule, "sm_90", True, False)
+    check_compiles(name, schedule, "sm_90", True, False, lambda text, arch: compile_stock(text, arch)[0])
 
 
 @pytest.mark.nvrtc
@@ -78,7 +78,7 @@ def static_shared_bytes(launch):
     return 16 if any(isinstance(node, LookBack) for node in launch.nodes) else 0  # in front of 16-byte boundaries
 
 
-def check_compiles(name, schedule, arch, vector, wide):
+def check_compiles(name, schedule, arch, vector, wide, compiler=nvrtc.compile_text):
     launches = lower_stock(name, schedule, vector=vector, wide=wide)
     own = compiled_architecture(instructions_of(launches), arch)
     for each in dict.fromkeys((arch, own)):
@@ -87,7 +87,7 @@ def check_compiles(name, schedule, arch, vector, wide):
             with pytest.raises(DeviceError, match=f"needs? sm_.*, and this is for {each}"):
                 require_instructions(launches, each)
             continue
-        compiled = nvrtc.compile_text(emit(launches, "cuda"), each)
+        compiled = compiler(emit(launches, "cuda"), each)
         assert compiled.cubin
         static = {launch.name: static_shared_bytes(launch) for launch in launches}
         assert set(compiled.resources) == set(static)

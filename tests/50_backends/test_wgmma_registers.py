@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.devices.wgmma_registers import faults, ptx_code, sass_code
-from tests.support.stock import cases, lower_stock
+from tests.support.stock import cases, compile_stock, lower_stock
 from tilegen.backends.compiler import sass
 from tilegen.backends.text import emit
 from tilegen.lowering.launch.timelines import Fence
@@ -76,8 +76,9 @@ def test_what_is_against_the_rules_is_found(text: str, fault: str) -> None:
 
 def faults_of(text: str) -> list[str]:
     """Those in the PTX of a text, and in its SASS."""
-    found = [*((ptx_code, each) for each in sass.ptx(text, "sm_90a").values())]
-    found += [(sass_code, each) for each in sass.sass(text, "sm_90a").values()]
+    compiled, ptx = compile_stock(text, "sm_90a")
+    found = [*((ptx_code, each) for each in sass.parse_ptx(ptx).values())]
+    found += [(sass_code, each) for each in sass.sass_of(compiled).values()]
     return [wrong for read, listing in found for wrong in faults(listing, read)]
 
 

@@ -4,6 +4,7 @@ import re
 from functools import cache, lru_cache
 from pathlib import Path
 
+from tilegen.backends.compiler import nvrtc
 from tilegen.errors import Source, TilegenError
 from tilegen.frontend import build, data_folder, parse
 from tilegen.frontend.stock import stock, stock_instructions
@@ -128,6 +129,12 @@ def lower_stock(name, schedule, *, vector=True, wide=None, whole=False, instruct
 def _lower_once(name, schedule, vector, wide, whole, instructions):
     tree = schedule_stock(name, schedule).tree
     return lower(tree, vector=vector, wide=wide, whole=whole, instructions=instructions)
+
+
+@lru_cache(maxsize=8)
+def compile_stock(text, arch):
+    """(machine code, PTX) of a text as it is shipped; several tests of a schedule ask for the same."""
+    return nvrtc.compile_with_ptx(text, arch)
 
 
 @cache

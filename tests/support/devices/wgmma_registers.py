@@ -69,8 +69,9 @@ def faults(listing: sass.Listing, read: Callable[[sass.SassInstruction], Code]) 
         behind = [labels[code.target]] if code.target in labels else []
         behind += [place + 1] if code.goes_on and place + 1 < len(codes) else []
         for each in behind:
-            joined = states[each].join(after) if each in states else after
-            if states.get(each) != joined:
+            known = states.get(each)
+            joined = after if known is None or known is after else known.join(after)
+            if known != joined:
                 states[each] = joined
                 waiting.append(each)
     return [found[place] for place in sorted(found)]
@@ -82,6 +83,8 @@ def _step(code: Code, state: State, watched: frozenset[str]) -> tuple[str, State
         return _product(code, state)
     running, unfenced, wrong = state.running, state.unfenced, ""
     used = code.uses & watched
+    if not (used or code.is_fence or code.ends_group or code.wait is not None):
+        return "", state
     if used:
         if any(name in (used if shape else code.writes) for name, shape, _ in running):
             wrong = "uses registers of a product that runs"

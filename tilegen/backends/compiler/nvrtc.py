@@ -71,6 +71,11 @@ def options() -> tuple[str, ...]:
     return ("--std=c++17", "-ftz=true", *([f"-I{folder}"] if folder else []))
 
 
+# The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
+# empty where NVRTC finds the text in a cache of its own, beside a driver.
+_REPORT = ("--ptxas-options=-v", "--no-cache")
+
+
 def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu", *, lines: bool = False) -> Compiled:
     """`text` compiled for `arch` ("sm_90").
 
@@ -82,22 +87,27 @@ def compile_text(text: str, arch: str = DEFAULT_ARCH, name: str = "kernel.cu", *
         DeviceError: there is no compiler, it does not know `arch`, or it refuses the text.
     """
     require_compiler()
-    # The assembler's report is the one source of spills that needs neither a GPU nor another tool. It is
-    # empty where NVRTC finds the text in a cache of its own, beside a driver.
-    more = ("--ptxas-options=-v", "--no-cache", *(("--generate-line-info",) if lines else ()))
+    more = (*_REPORT, *(("--generate-line-info",) if lines else ()))
     record = record_of("cubin", text, arch, more, options(), version(), *((name,) if lines else ()))
     found: Compiled | None = record.recall()
     if found is None:
-        cubin, log = _compile(text, arch, name, more, "CUBIN")
-        found = Compiled(arch, cubin, _resources(log))
+        found, _ = compile_with_ptx(text, arch, name, more)
         record.keep(found)
     return found
 
 
 def compile_ptx(text: str, arch: str = DEFAULT_ARCH) -> str:
     """The PTX of `text` for the virtual architecture of `arch`. Raises DeviceError as `compile_text` does."""
-    ptx, _ = _compile(text, arch.replace("sm_", "compute_"), "kernel.cu", (), "PTX")
+    (ptx,), _ = _compile(text, arch.replace("sm_", "compute_"), "kernel.cu", (), ("PTX",))
     return ptx.rstrip(b"\0").decode()
+
+
+def compile_with_ptx(
+    text: str, arch: str, name: str = "kernel.cu", more: tuple[str, ...] = _REPORT
+) -> tuple[Compiled, str]:
+    """What `compile_text` gives, and the PTX that it is assembled from, by one run of the compiler."""
+    (cubin, ptx), log = _compile(text, arch, name, more, ("CUBIN", "PTX"))
+    return Compiled(arch, cubin, _resources(log)), ptx.rstrip(b"\0").decode()
 
 
 def require_compiler() -> None:
@@ -106,8 +116,10 @@ def require_compiler() -> None:
         raise DeviceError(reason, notes=(toolkit.way_to_a_compiler(),))
 
 
-def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) -> tuple[bytes, str]:
-    """(output, log) of the compiler; `kind` of output is "CUBIN" or "PTX"."""
+def _compile(
+    text: str, arch: str, name: str, more: tuple[str, ...], kinds: tuple[str, ...]
+) -> tuple[tuple[bytes, ...], str]:
+    """(outputs, log) of the compiler; `kinds` of output are "CUBIN" and "PTX"."""
     require_compiler()
     from cuda.bindings import nvrtc
 
@@ -118,7 +130,7 @@ def _compile(text: str, arch: str, name: str, more: tuple[str, ...], kind: str) 
         log = _bytes(nvrtc, "ProgramLog", program).rstrip(b"\0").decode()
         if status:
             raise _refusal(log, Source(name, text), arch, status.name)
-        return _bytes(nvrtc, kind, program), log
+        return tuple(_bytes(nvrtc, kind, program) for kind in kinds), log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
