@@ -23,7 +23,7 @@ def released_later(launch, by):
         release = next((each for each in getattr(node, "body", ()) if is_release(each)), None)
         if not isinstance(node, For) or release is None:
             return
-        number = node.body[-1].place.number
+        number = node.ring.number
 
         def before(count):
             return substitute(release, {number: var(number) - count})
@@ -31,7 +31,7 @@ def released_later(launch, by):
         late = If((Condition(var(node.name) - by),), (before(by),))
         body = tuple(late if each is release else each for each in node.body)
         rest = (If((Condition(node.extent - n),), (before(n),)) for n in range(by, 0, -1))
-        yield (For(node.name, node.extent, body, node.kind, node.step), *rest)
+        yield (replace(node, body=body), *rest)
 
     return edited(launch, change)
 

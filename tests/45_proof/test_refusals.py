@@ -10,7 +10,7 @@ from tests.support.mutants.families import program
 from tests.support.mutants.kinds import (
     is_copy,
     is_release,
-    is_skip,
+    is_ring,
     is_start_of_copies,
     is_store,
     is_wait,
@@ -36,8 +36,9 @@ from tilegen.lowering.launch.program import (
     VectorDeclare,
     VectorLoad,
     VectorStore,
+    rings,
 )
-from tilegen.lowering.launch.timelines import CLUSTER, EMPTIED, Barrier, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import CLUSTER, EMPTIED, Barrier, StartBarriers
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.reading.bulk import check_boxes
@@ -147,7 +148,11 @@ def is_scatter(node):
 
 
 def is_roles(node):
-    return isinstance(node, If) and isinstance(node.body[0], StartRing)
+    return isinstance(node, If) and bool(rings(node.body) and rings(node.orelse))
+
+
+def is_turn(node):
+    return isinstance(node, For) and any(map(is_ring, node.body)) and node.name.endswith(".turn")
 
 
 def is_wait_for_readers(node):
@@ -162,8 +167,6 @@ def longer_by_run(launch):
     """Each run of the ring has one iteration more than the one before."""
 
     def change(node):
-        if is_skip(node):
-            return replace(node, by=node.by + var("px"))
         return replace(node, extent=node.extent + var("px")) if is_loop("ko")(node) else node
 
     return replace(launch, body=rewrite(launch.body, change))
@@ -192,8 +195,8 @@ def behind_a_word(launch):
 
 def number_of(text):
     """Of an iteration of the ring, in a text with roles."""
-    (start, *_) = (node for node in program(text)[1].nodes if isinstance(node, StartRing))
-    return var(start.place.number)
+    ((ring, _), *_) = rings(program(text)[1].body)
+    return var(ring.number)
 
 
 def again(node):
@@ -294,7 +297,7 @@ CASES = {
         first(is_roles, lambda node: (replace(node, test=(Condition(7 - var("tj")),), flag=""),)),
     ),
     "have runs of different lengths": (TURNS_TAKEN, longer_by_run),
-    "leave out the same slots": (TURNS_TAKEN, first(is_skip, lambda node: (If((ALONE,), (node,)),))),
+    "are not all groups of consumers": (TURNS_TAKEN, first(is_turn, lambda n: (replace(n, extent=const(3)),))),
     # instructions
     "of 'ldmatrix_a_bf16' is no f32": (LOADED, with_buffer("A.shared.reg", dtype="f32")),
     "lies in registers, and 'A.shared.reg' is no array": (LOADED, with_buffer("A.shared.reg", space="shared")),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.bulk_kernels import CASES
 from tests.support.cover import each_stock_schedule
+from tests.support.mutants import place_faults
 from tests.support.reader.readback import difference
 from tests.support.stock import lower_stock, schedule_stock
 from tests.support.tensor_core_kernels import LOADED
@@ -122,6 +124,21 @@ def test_a_changed_text_is_told(old, new):
     text = emit(launches, "cuda")
     assert old in text
     assert difference(text.replace(old, new, 1), launches, "cuda") is not None
+
+
+COUNTERS = [change for changes in place_faults.TEXT_FAULTS.values() for change in changes]
+
+
+@pytest.mark.parametrize(("old", "new"), COUNTERS)
+def test_a_changed_counter_of_a_ring_is_told(old, new):
+    """Of a role, or of a group that takes turns; the program says numbers alone."""
+    launches = lower(tree_from(CASES["turns"]))
+    text = emit(launches, "cuda")
+    found = list(re.finditer(old, text, re.M))
+    assert found
+    for at in found:
+        changed = text[: at.start()] + re.sub(old, new, at.group(), flags=re.M) + text[at.end() :]
+        assert difference(changed, launches, "cuda") is not None
 
 
 LANES = """

@@ -158,7 +158,7 @@ FAMILIES = {
         _bulk("ring, again, narrow", "ring, again", "cluster, again, narrow"),
         {"ring, again, narrow": {"M": 13, "N": 72, "K": 20}},
         beyond={
-            "start_dropped": "an integer without a value ends it",
+            "ring_dropped": "an integer without a value ends it",
             "slots_miscounted": "it counts iterations and no slots; those of the text are read back",
             "slots_miscounted_alike": "it counts iterations and no slots; those of the text are read back",
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.lowering.launch.program import Start
+from tilegen.lowering.launch.program import For, Start
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
     EMPTIED,
@@ -15,7 +15,6 @@ from tilegen.lowering.launch.timelines import (
     Await,
     Box,
     Fence,
-    NextSlot,
     products,
 )
 
@@ -50,9 +49,5 @@ def is_hold(node):
     return isinstance(node, Fence) and bool(node.buffers)
 
 
-def is_next(node):
-    return isinstance(node, NextSlot) and not node.skips
-
-
-def is_skip(node):
-    return isinstance(node, NextSlot) and node.skips
+def is_ring(node):
+    return isinstance(node, For) and bool(node.ring)

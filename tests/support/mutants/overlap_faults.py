@@ -71,7 +71,7 @@ def release_of_what_is_read(launch):
         (late,) = [inner for inner in node.body if _releases(inner)] or [None]
         if late is None:
             return
-        number = node.body[-1].place.number
+        number = node.ring.number
         own = If((Condition(var(node.name)),), substitute(late.body, {number: var(number) + 1}))
         yield (replace(node, body=tuple(own if inner is late else inner for inner in node.body)),)
 

@@ -4,49 +4,64 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.kinds import is_next
-from tests.support.mutants.places import each, nodes
+from tests.support.mutants.kinds import is_ring
+from tests.support.mutants.places import each
 from tests.support.mutants.ring_faults import loops_changed
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.walk import rewrite, substitute
 from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import Event, NextSlot, RingPlace, StartRing
+from tilegen.lowering.launch.timelines import Event, RingPlace
+
+# In the text, of what counts: what is there, and what stands in its place.
+TEXT_FAULTS = {
+    "ring counted wrong": [
+        (r"^ *Ring<.*\n", ""),
+        (r"Ring<(\w+)>", r"Ring<\1 + 1>"),
+        (r"(Ring<.*> \w+ = \{)(\w+), (\w+)", r"\1\3, \2"),
+        (r"^ *\w+\.advance\(\);\n", ""),
+        (r"^( *\w+\.advance\(\);\n)", r"\1\1"),
+        (r"^( *\w+\.advance\(\);\n)( *\}\n)", r"\2\1"),
+        (r"^( *)(\w+\.advance\(\);)", r"\1if (threadIdx.x == 0) \2"),
+    ],
+    "other runs left out": [
+        (r"^ *\w+\.skip\(.*\n", ""),
+        (r"^( *\w+\.skip\(.*\n)", r"\1\1"),
+        (r"(\w+\.skip\()(.*)\);", r"\1\2 + 1);"),
+        (r"^ *if \(.*\)\n( *\w+\.skip\()", r"\1"),
+        (r"^ *if \(.*\)\n *\w+\.skip\(.*\n", ""),
+        (r"^( *if \(\w+) >= 1(\)\n *\w+\.skip\()", r"\1 < 1\2"),
+    ],
+}
 
 
-def start_dropped(launch):
-    return each(launch, StartRing, lambda n: [()])
+def ring_dropped(launch):
+    return each(launch, is_ring, lambda n: [(replace(n, ring=None),)])
 
 
-def start_in_each_run(launch):
-    place = next(n.place for _, n in nodes(launch.body) if isinstance(n, StartRing))
-    return _around_rings(launch, lambda n: [(replace(n, body=(StartRing(place), *n.body)),)])
+def ring_around(launch):
+    """The loop around counts, or both do."""
+
+    def change(loop):
+        (ring,) = [inner.ring for inner in loop.body if is_ring(inner)]
+        alone = tuple(replace(inner, ring=None) if is_ring(inner) else inner for inner in loop.body)
+        return [(replace(loop, ring=ring),), (replace(loop, ring=ring, body=alone),)]
+
+    return _around_rings(launch, change)
 
 
-def next_dropped(launch):
-    return each(launch, is_next, lambda n: [()])
+def ring_twice(launch):
+    return each(launch, is_ring, lambda n: [(n, n)])
 
 
-def next_twice(launch):
-    return each(launch, is_next, lambda n: [(n, n)])
-
-
-def next_first(launch):
-    return loops_changed(launch, lambda n: [(replace(n, body=(n.body[-1], *n.body[:-1])),)])
-
-
-def next_behind_the_loop(launch):
-    return loops_changed(launch, lambda n: [(replace(n, body=n.body[:-1]), n.body[-1])])
-
-
-def next_by_some(launch):
+def ring_of_some(launch):
     test = Condition(var(launch.tid), equal=True)
-    return each(launch, is_next, lambda n: [(If((test,), (n,)),)])
+    return each(launch, is_ring, lambda n: [(If((test,), (n,)),)])
 
 
 def slots_miscounted(launch):
     return each(
-        launch, NextSlot, lambda n: [(replace(n, place=replace(n.place, slots=n.place.slots + by)),) for by in (1, -1)]
+        launch, is_ring, lambda n: [(replace(n, ring=replace(n.ring, slots=n.ring.slots + by)),) for by in (1, -1)]
     )
 
 
@@ -67,9 +82,7 @@ def slot_of_each_run(launch):
     """A role uses the slots as if each run began with the first."""
 
     def change(loop):
-        place = loop.body[-1].place
-        values = {place.number: var(loop.name)}
-        return [(replace(loop, body=(*substitute(loop.body[:-1], values), loop.body[-1])),)]
+        return [(replace(loop, body=substitute(loop.body, {loop.ring.number: var(loop.name)})),)]
 
     return loops_changed(launch, change)
 
@@ -78,21 +91,17 @@ def events_of_each_run(launch):
     """A role counts the phases of barriers as if each run began with the first."""
 
     def change(loop):
-        values = {loop.body[-1].place.number: var(loop.name)}
+        values = {loop.ring.number: var(loop.name)}
 
         def said(value):
             counted = isinstance(value, Event) and value.line.has_phases
             return replace(value, number=substitute(value.number, values)) if counted else value
 
-        return [(replace(loop, body=(*rewrite(loop.body[:-1], said), loop.body[-1])),)]
+        return [(replace(loop, body=rewrite(loop.body, said)),)]
 
     return loops_changed(launch, change)
 
 
 def _around_rings(launch, change):
     """Each loop replaced that has the loop of a ring in its body."""
-    return each(launch, For, lambda n: change(n) if any(_is_of_a_ring(inner) for inner in n.body) else [])
-
-
-def _is_of_a_ring(node):
-    return isinstance(node, For) and is_next(node.body[-1])
+    return each(launch, For, lambda n: change(n) if any(map(is_ring, n.body)) else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.mutants.bulk_faults import moved
-from tests.support.mutants.kinds import is_copy, is_event, is_next, is_release, is_start_of_copies, is_wait
+from tests.support.mutants.kinds import is_copy, is_event, is_release, is_start_of_copies, is_wait
 from tests.support.mutants.places import each, nodes, of
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
@@ -231,7 +231,7 @@ def _in_slot(access, by, launch):
 @of_loops
 def slot_used_outside(node, launch):
     """What is done in the loop is done after it, too."""
-    inner = tuple(each for each in node.body if not (is_wait(each) or is_release(each) or is_next(each)))
+    inner = tuple(each for each in node.body if not (is_wait(each) or is_release(each)))
     if any(is_release(each) for each in node.body):
         yield (node, For(node.name, const(1), inner))
         yield (For(node.name, const(1), inner), node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tests.support.devices.on_simulator import Job, edit_text, run_all, split_helpers
-from tests.support.mutants import list_faults, ragged_faults, warp_faults
+from tests.support.mutants import list_faults, place_faults, ragged_faults, warp_faults
 from tests.support.reader.readback import difference
 from tilegen.backends.text import emit
 from tilegen.ir.affine import Div
@@ -86,6 +86,7 @@ FAULTS = {
     ],
     "atomic update made plain": [(r"atomic\w+\(&([^;]*),\s+(\w+(?:\[[^;,]*\])*)\);", r"\1 += \2;")],
     "undeclared name": [(r"\b(threadIdx|get_local_id)\b", "laneIdx")],
+    **place_faults.TEXT_FAULTS,
     **warp_faults.TEXT_FAULTS,
     **list_faults.TEXT_FAULTS,
     **ragged_faults.TEXT_FAULTS,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.mutants.kinds import is_pass, is_release, is_skip, is_take, is_turn, is_wait
+from tests.support.mutants.kinds import is_pass, is_release, is_ring, is_take, is_turn, is_wait
 from tests.support.mutants.places import each, of
 from tests.support.mutants.ring_faults import of_roles, roles_changed
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition, Load
 from tilegen.ir.walk import rewrite, rewrite_accesses
 from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import BLOCK, CONSUMERS, GROUP, Barrier, StartBarriers, StartRing
+from tilegen.lowering.launch.timelines import BLOCK, CONSUMERS, GROUP, Barrier, StartBarriers
 
 
 def take_dropped(launch):
@@ -75,20 +75,24 @@ def take_behind_the_tile(launch):
     return _around_ring(launch, lambda take, ring, given: (ring, take, given))
 
 
-def skip_dropped(launch):
-    return each(launch, is_skip, lambda n: [()])
+def group_dropped(launch):
+    yield from _with_group(launch, "", of_producer=False)
 
 
-def skip_other(launch):
-    return each(launch, is_skip, lambda n: [(replace(n, by=n.by + by),) for by in (1, -1)])
+def group_of_the_producer(launch):
+    """Its numbers are those of one group's runs."""
+    yield from _with_group(launch, _group(launch), of_producer=True)
 
 
-def skip_by_both(launch):
-    return each(launch, If, lambda n: [n.body] if is_skip(n.body[0]) else [])
+def other_group(launch):
+    yield from _with_group(launch, launch.tid, of_producer=False)
 
 
-def skip_twice(launch):
-    return each(launch, is_skip, lambda n: [(n, n)])
+def _with_group(launch, group, *, of_producer):
+    def kind(node):
+        return is_ring(node) and (node.ring.group == "") == of_producer
+
+    return each(launch, kind, lambda n: [(replace(n, ring=replace(n.ring, group=group)),)])
 
 
 @of(StartBarriers)
@@ -185,7 +189,7 @@ def next_producer(node, launch):
 
 def start_further(launch):
     """A place of its own for one of the roles."""
-    return each(launch, StartRing, lambda n: [(replace(n, place=replace(n.place, number="other")),)])
+    return each(launch, is_ring, lambda n: [(replace(n, ring=replace(n.ring, number="other")),)])
 
 
 def _group(launch):

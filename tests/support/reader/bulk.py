@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
-from tilegen.lowering.launch.program import Start, TimelineNode
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, NextSlot, StartBarriers, StartRing
+from tilegen.ir.affine import var
+from tilegen.ir.nodes import Condition
+from tilegen.lowering.launch.program import Start, TimelineNode, rings
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, StartBarriers
 
 ReadByBulk = TimelineNode
 # What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
@@ -33,21 +37,55 @@ class BulkTexts(Values, DealtTiles):
                     same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
                 waiting = "wait_for_cluster" if node.cluster else "__syncthreads"
                 same(self._take(texts, c_text.Call).call, ("call", waiting, (), ()), "the wait for a start")
-            case StartRing(at):
-                # Read at one place of the ring: no two integers of it are alike there.
-                self.env[at.number] = (2 * at.slots + 1) * at.slots + at.slots - 1
-                text = self._take_declaration(texts, ("Ring", "<", str(at.slots), ">"))
-                places = [self.place(("at", array, ("number", 0))) for array in text.start[1:]]
-                same(places, [((at.filled, (0,)),), ((at.emptied, (0,)),)], f"the barriers of {at.number}")
-                self.scope[text.name] = at
-            case NextSlot(at, by, skips):
-                (_, word, _, (ring, *count)) = self._take(texts, c_text.Call).call
-                same((word, self.term(ring)), ("skip" if skips else "advance", at), "other slots")
-                same([self.term(each) for each in count], [by.evaluate(self.env)] if skips else [], "how many")
             case _ if node.line.name == "launches" and not self.cuda:
                 pass  # OpenCL's run one after the other
             case _:
                 self.timeline(node, texts)
+
+    # -- what counts the numbers of a ring
+
+    def role(self, body, texts):
+        """A role begins to count: the first number is 0, or after the runs of the groups before its own."""
+        outer, texts = dict(self.scope), list(texts)
+        begun = [(ring, run) for ring, run in rings(body)[:1] if ring.number not in self.env]
+        for ring, run in begun:
+            # Read at one place of the ring: no two integers of it are alike there.
+            self.env[ring.number] = (2 * ring.slots + 1) * ring.slots + ring.slots - 1
+            at = [getattr(getattr(node, "line", None), "name", "") for node in body[:1]].count("registers")
+            text = self._take_declaration(behind := texts[at:], ("Ring", "<", str(ring.slots), ">"))
+            places = [self.place(("at", array, ("number", 0))) for array in text.start[1:]]
+            same(places, [((ring.filled, (0,)),), ((ring.emptied, (0,)),)], f"the barriers of {ring.number}")
+            self.scope[text.name] = replace(ring, group="")
+            if ring.group:
+                first = self._take(behind, c_text.If)
+                self._test((Condition(var(ring.group) - 1),), first.test)
+                same(len(first.body) - len(first.orelse), 1, "what is left out first")
+                self._count(first.body[0], "skip", ring, run)
+            texts[at:] = behind
+        self.body(body, texts)
+        for ring, _ in begun:
+            del self.env[ring.number]
+        self.scope = outer
+
+    def numbered(self, loop, inner, texts):
+        """The texts of an iteration, but for the last one, which goes on to the next number; others' are left out."""
+        ring = loop.ring
+        if not ring:
+            return inner
+        if ring.group:
+            skip = next((text for text in texts if isinstance(text, c_text.Call) and text.call[1] == "skip"), None)
+            at = len(texts) if skip is None else texts.index(skip)
+            self._count(skip, "skip", ring, loop.extent)
+            same([text for text in texts[at + 1 :] if repr(skip.call[3][0]) in repr(text)], [], "after other slots")
+            del texts[at]
+        *inner, last = inner
+        self._count(last, "advance", ring)
+        return inner
+
+    def _count(self, text, word, ring, *by):
+        (_, found, _, (at, *count)) = self._take([text], c_text.Call).call
+        same((found, self.term(at)), (word, replace(ring, group="")), "other slots")
+        same([self.term(each) for each in count], [each.evaluate(self.env) for each in by], "how many")
 
     def timeline(self, node, texts):
         """What is said of an event, or what is started."""

@@ -239,7 +239,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
             case p.If():
                 text = self._take(texts, c_text.If)
                 self._test(node.test, text.test, node.flag)
-                self.body(node.body, text.body)
+                self.role(node.body, text.body)
                 self.body(node.orelse, text.orelse)
             case p.Function():
                 self.function(node, self._take(texts, c_text.Function))
@@ -297,7 +297,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         same(self.term(text.first), 0, f"the first {node.name}")
         outer = dict(self.scope)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
-        self.body(node.body, text.body)
+        self.body(node.body, self.numbered(node, text.body, texts))
         self.scope = outer
 
     def _test(self, test, text, flag=""):

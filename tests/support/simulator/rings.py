@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.ptx_isa import WARP
 from tests.support.simulator.warp import warp_steps
+from tilegen.ir.hardware.threads import GROUPS
 from tilegen.lowering.launch.program import If, Start
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, NextSlot
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await
 
 
 def has_ring(launch):
@@ -72,10 +73,18 @@ class RingThread:
         for told in self.shared.released.pop(barrier, ()):
             told.tell(self)
 
-    def go_on(self, node):
-        """At the first number, or further on."""
-        number = node.place.number
-        self.env[number] = self.env[number] + node.by.evaluate(self.env) if isinstance(node, NextSlot) else 0
+    def count_on(self, loop, count):
+        """The iterations of a loop, and in a ring the number of each among those of all runs, of other groups, too."""
+        ring = loop.ring
+        if ring and ring.group:
+            others = GROUPS - 1 if ring.number in self.env else self.env[ring.group]
+            self.env[ring.number] = self.env.get(ring.number, 0) + others * count
+        elif ring:
+            self.env.setdefault(ring.number, 0)
+        for value in self.iterations(loop, count):
+            yield value
+            if ring:
+                self.env[ring.number] += 1
 
     def stop_at(self, node, path):
         """A barrier of the block, or of some threads from a first one on."""

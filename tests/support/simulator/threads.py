@@ -45,9 +45,7 @@ from tilegen.lowering.launch.timelines import (
     Box,
     Fence,
     LookBack,
-    NextSlot,
     StartBarriers,
-    StartRing,
 )
 
 # What a GPU has instructions for.
@@ -145,8 +143,6 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 case StartBarriers():
                     self.bulk(node)
                     yield "cluster" if node.cluster else "barrier", (*path, place)
-                case StartRing() | NextSlot():
-                    self.go_on(node)
                 case Start() | Arrive() | Await() | Fence() | Box():
                     yield from self._timeline(node, (*path, place))
                 case Barrier():
@@ -160,7 +156,7 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 case For(kind="tiles"):
                     yield from self.tiles(node, (*path, place))
                 case For(name, extent, inner):  # of scatters all iterations: what data pick is a term like others
-                    for value in self.iterations(node, extent.evaluate(self.env)):
+                    for value in self.count_on(node, extent.evaluate(self.env)):
                         self.env[name] = value
                         yield from self._body(inner, (*path, place, value))
                     self.env.pop(name, None)

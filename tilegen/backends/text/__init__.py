@@ -14,7 +14,7 @@ from tilegen.backends.text.body import Body
 from tilegen.backends.text.helpers import helpers
 from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
-from tilegen.backends.text.names import TILES, names_of, places_in_rings
+from tilegen.backends.text.names import TILES, names_of
 from tilegen.backends.text.tiles import describe_tiles
 from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
 from tilegen.backends.text.values.counts import counts_of_loops
@@ -64,7 +64,7 @@ def emit_lines(launches: Sequence[Launch], language: str = "cuda", title: str = 
 
 def _kernel_lines(launch: Launch, dialect: Dialect) -> list[str]:
     names = names_of(launch)
-    launch = replace(launch, body=in_slots(launch.body, places)) if (places := places_in_rings(launch)) else launch
+    launch = in_slots(launch)
     named = parameter_names(launch, names) if dialect is CUDA else ParameterNames()
     counts = counts_of_loops(launch, names) if dialect is CUDA else {}
     pointers = pointers_to_tiles(launch, names) if dialect is CUDA else Pointers()

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.printing.reserved_words import fresh, means
-from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Spmd, Start
-from tilegen.lowering.launch.timelines import RingPlace, StartRing
+from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Spmd, Start, rings
+from tilegen.lowering.launch.timelines import RingPlace
 
-_NAMED = (For, Let)
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop
 
 
@@ -48,22 +47,18 @@ def names_of(launch: Launch) -> dict[str, str]:
             names[name] = fresh(name, taken)
         else:
             names[name] = short
-    return names | {p.slot: f"{names[p.ring]}.slot" for p in places_in_rings(launch)}
-
-
-def places_in_rings(launch: Launch) -> set[RingPlace]:
-    return {node.place for node in launch.nodes if isinstance(node, StartRing)}
+    return names | {p.slot: f"{names[p.ring]}.slot" for p, _ in rings(launch.body)}
 
 
 def _integers(node: Spmd) -> tuple[str, ...]:
     """The integers, and the places in rings, that a node gives names to."""
     match node:
+        case For(name, ring=RingPlace() as place):
+            return (place.ring, name)
         case For(name) | Let(name):
             return (name,)
         case Function(parameters=names):
             return names
-        case StartRing(place):
-            return (place.ring,)
         case _:
             return ()
 
@@ -87,21 +82,15 @@ def _see(nodes: Iterable[Spmd], path: tuple[str, ...], near: dict[str, set[str]]
             _see(node.orelse, path, near)
         elif isinstance(node, Start):
             _see(node.body, path, near)
-        elif isinstance(node, Function):
+        elif isinstance(node, For | Function | Let):
             inner = path
-            for name in node.parameters:
+            for name in _integers(node):
                 _note_overlaps(near, name, inner)
                 inner = (*inner, name)
-            _see(node.body, inner, near)
-        elif isinstance(node, StartRing):
-            _note_overlaps(near, node.place.ring, path)
-            path = (*path, node.place.ring)
-        elif isinstance(node, _NAMED):
-            _note_overlaps(near, node.name, path)
             if isinstance(node, Let):
-                path = (*path, node.name)
+                path = inner
             else:
-                _see(node.body, (*path, node.name), near)
+                _see(node.body, inner, near)
 
 
 def _note_overlaps(near: dict[str, set[str]], name: str, path: tuple[str, ...]) -> None:

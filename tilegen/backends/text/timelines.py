@@ -10,9 +10,20 @@ from tilegen.backends.text.perform import hold_lines
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
-from tilegen.ir.nodes import Access
+from tilegen.ir.nodes import Access, Condition
 from tilegen.ir.walk import rewrite_indices
-from tilegen.lowering.launch.program import For, Spmd, Start, TimelineNode, nodes
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Launch,
+    Spmd,
+    Start,
+    TimelineNode,
+    nodes,
+    rings,
+    with_body,
+    with_lists,
+)
 from tilegen.lowering.launch.timelines import (
     BLOCK,
     CLUSTER,
@@ -20,17 +31,25 @@ from tilegen.lowering.launch.timelines import (
     EMPTIED,
     FILLED,
     FILLED_IN_RING,
+    REGISTERS,
+    TURNS,
     Arrive,
     Await,
     Barrier,
     Box,
     Fence,
     LookBack,
-    NextSlot,
     RingPlace,
     StartBarriers,
-    StartRing,
+    Timeline,
+    is_await,
+    is_event,
 )
+
+# What a role says of where it is in a ring, which is an integer of its own.
+_BEGIN = Timeline("ring", "threads", "", arrive="Ring<{slots}> {ring} = {{{barriers}}}")
+_ADVANCE = replace(_BEGIN, arrive="{ring}.advance()")
+_SKIP = replace(_BEGIN, arrive="{ring}.skip({number})", arrived="the slots of the other group")
 
 HOW_TO_LAUNCH = "launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1"
 
@@ -44,15 +63,6 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             if node.cluster:
                 return [*calls, f"{CLUSTER.wait};  // the barriers of all blocks have been started"]
             return [*calls, f"{BLOCK.wait};  // the barriers have been started"]
-        case StartRing(place):
-            slots = _slots(place, writer)
-            ring, filled, emptied = (writer.names[name] for name in (place.ring, place.filled, place.emptied))
-            return [f"Ring<{slots}> {ring} = {{{filled}, {emptied}}};"]
-        case NextSlot(place, by, skips):
-            ring = writer.names[place.ring]
-            if not skips:
-                return [f"{ring}.advance();"]
-            return [f"{ring}.skip({writer.index(by)});  // the slots of the other group"]
         case _ if node.line.only_cuda and writer.dialect is not CUDA:
             return []
     line, said = node.line, _Said(node, writer)
@@ -128,6 +138,11 @@ class _Said:
                 return writer.value(node.value, -1)
             case "factor":
                 return f", {writer.value(node.factor, -1)}" if node.factor else ""
+            case "slots":  # by the parameter of the ring's loop that says so
+                stages = writer.parameters.stages.get(self.in_ring.partition(".")[0])
+                return stages.name if stages and stages.value == node.count else node.count
+            case "barriers":
+                return ", ".join(writer.names[name] for name in node.buffers)
             case "rank":
                 return len(node.coordinates)
             case "coordinates":
@@ -148,27 +163,57 @@ def _have(buffers: tuple[str, ...]) -> str:
     return f"{', '.join(buffers[:-1])} and {buffers[-1]} have" if buffers[1:] else f"{buffers[0]} has"
 
 
-def in_slots(body: tuple[Spmd, ...], places: Iterable[RingPlace]) -> tuple[Spmd, ...]:
-    """`body` with the slot and the phase of a number in a ring in two integers, which a thread counts on."""
+def in_slots(launch: Launch) -> Launch:
+    """`launch` with the slot and the phase of a number in a ring in two integers, which each role counts on."""
     integers: dict[Atom, Affine] = {}
-    for place in places:
-        number, slots, slot = var(place.number), place.slots, var(place.slot)
+    for ring, _ in rings(launch.body):
+        number, slots, slot = var(ring.number), ring.slots, var(ring.slot)
         integers[Mod(number, slots)] = slot
         integers[Mod(number + (slots - 1), slots)] = Affine(((Mod(slot + (slots - 1), slots), 1),))
-        integers[Div(number, slots)] = var(place.phase)
-    return rewrite_indices(body, lambda value: value.with_atoms(integers))
+        integers[Div(number, slots)] = var(ring.phase)
+    if not integers:
+        return launch
+    return replace(launch, body=rewrite_indices(_counted(launch.body), lambda value: value.with_atoms(integers)))
+
+
+def _counted(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """`body` with what counts the numbers in rings, in each role for itself: its nodes say them, and the text counts.
+
+    Where groups take turns, one leaves out the run of the group before it, and after each of its own that of the other.
+    """
+    out: list[Spmd] = []
+    skip: tuple[Spmd, ...] = ()
+    for node in body:
+        if skip and isinstance(node, If) and is_await(node.body[0], TURNS):
+            out, skip = [*out, *skip], ()
+        if isinstance(node, For) and node.ring:
+            skip = (_counter(_SKIP, node.ring, node.extent),) if node.ring.group else ()
+            out.append(with_body(node, (*node.body, _counter(_ADVANCE, node.ring))))
+        elif isinstance(node, If) and rings(node.body) and rings(node.orelse):
+            *others, producing = node.orelse
+            assert isinstance(producing, If)
+            out.append(with_body(node, _begun(node.body), (*others, with_body(producing, _begun(producing.body)))))
+        else:
+            out.append(with_lists(node, _counted))
+    return (*out, *skip)
+
+
+def _begun(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
+    """A role that counts from its beginning on, when it has its registers."""
+    at, (ring, run) = int(is_event(role[0], REGISTERS)), rings(role)[0]
+    first = (If((Condition(var(ring.group) - 1),), (_counter(_SKIP, ring, run),)),) if ring.group else ()
+    return (*role[:at], _counter(_BEGIN, ring), *first, *_counted(role[at:]))
+
+
+def _counter(words: Timeline, ring: RingPlace, by: Affine | None = None) -> Arrive:
+    slot, arrays = (var(ring.slot),), (ring.filled, ring.emptied)
+    return Arrive(words, Access(ring.filled, slot), by or const(0), arrays, ring.slots)
 
 
 def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
     """The coordinates of a box as the integers of 32 bits that the hardware takes."""
     integers = [writer.index(c) for c in coordinates]
     return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
-
-
-def _slots(place: RingPlace, writer: Writer) -> str:
-    """How many slots a ring has, by the parameter of its loop that says so."""
-    stages = writer.parameters.stages.get(place.number.partition(".")[0])
-    return stages.name if stages and stages.value == place.slots else str(place.slots)
 
 
 def _first_place(access: Access, writer: Writer) -> str:

@@ -33,8 +33,9 @@ from tilegen.lowering.launch.program import (
     VectorDeclare,
     VectorLoad,
     VectorStore,
+    rings,
 )
-from tilegen.lowering.launch.timelines import STORES, Barrier, Box, OtherNode, StartRing
+from tilegen.lowering.launch.timelines import STORES, Barrier, Box, OtherNode
 from tilegen.lowering.threads.scatters import scattered
 from tilegen.proof.reading.inlining import without_calls
 
@@ -125,10 +126,11 @@ def program_of(launch: Launch) -> ThreadProgram:
 
     A load that no iteration of a loop changes is made once, as a compiler makes it: its loop is left out
     where neither the index nor the tests speak of it, and nothing in it writes the buffer. Equal loads of
-    one list of statements are one load.
+    one list of statements are one load. Of numbers in a ring the first one counts.
     """
     found = _Collector(launch, frozenset(launch.kernel.sizes), _thread_names(launch))
-    found.statements(write_out_choices(without_calls(launch.body)), (), ())
+    body = write_out_choices(without_calls(launch.body))
+    found.statements(substitute(body, {ring.number: const(0) for ring, _ in rings(body)}), (), ())
     kept: dict[tuple[object, ...], Site] = {}
     for number, site in enumerate(found.sites):
         # Loads that agree in all of this are one load; each store is one of its own, and so is what a warp loads.
@@ -198,13 +200,6 @@ def _thread_names(launch: Launch) -> frozenset[str]:
     return frozenset({launch.tid} | {name for name, kind, _ in launch.coordinates if kind.startswith("thread")})
 
 
-def _values_of(node: Let | StartRing) -> dict[str, Affine]:
-    """The names that a node gives to values."""
-    if isinstance(node, Let):
-        return {node.name: node.value}
-    return {node.place.number: const(0)}
-
-
 class _Collector:
     """Collects the accesses, statements and barriers of a body, in order."""
 
@@ -221,10 +216,10 @@ class _Collector:
         self.picked: dict[str, Expr] = {}  # the iteration that data pick of each loop around
 
     def statements(self, body: tuple[Spmd, ...], loops: tuple[For, ...], tests: tuple[Condition, ...]) -> None:
-        """One list of statements. A name of a value stands for that value, a place in a ring for the first one."""
+        """One list of statements. A name of a value stands for that value."""
         for place, node in enumerate(body):
-            if isinstance(node, Let | StartRing):
-                self.statements(substitute(body[place + 1 :], _values_of(node)), loops, tests)
+            if isinstance(node, Let):
+                self.statements(substitute(body[place + 1 :], {node.name: node.value}), loops, tests)
                 return
             self.node(node, loops, tests)
 

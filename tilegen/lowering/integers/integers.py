@@ -45,7 +45,7 @@ from tilegen.lowering.launch.program import (
     VectorLoad,
     VectorStore,
 )
-from tilegen.lowering.launch.timelines import StartRing, integers_of
+from tilegen.lowering.launch.timelines import integers_of
 from tilegen.poly import Facts
 
 Shape = tuple[Affine, ...]
@@ -200,10 +200,13 @@ class _Claims:
         self.scopes.append(names)
         for node in body:
             match node:
-                case For(name, extent):
+                case For(name, extent, ring=ring):
+                    if ring:  # the text has its slot and the parity of its phase
+                        names = {**names, ring.number: self.loop(const(2 * ring.slots), names)}
+                        self.scopes.append(names)
                     self.body(node.body, {**names, name: self.loop(extent, names)}, functions)
-                case Let() | StartRing():
-                    names = {**names, **self.named(node, names)}
+                case Let(name, value):
+                    names = {**names, name: self.reach(value, names)}
                     self.scopes.append(names)
                 case If():
                     self.tests(node.test, names)
@@ -238,13 +241,6 @@ class _Claims:
                         self.body(node.body, names, functions)
                 case _:
                     pass  # a barrier, the end of a group, a variable: nothing is computed
-
-    def named(self, node: Let | StartRing, names: Names) -> Names:
-        """What a node names, for the rest of its list."""
-        if isinstance(node, Let):
-            return {node.name: self.reach(node.value, names)}
-        # The text has its slot and the parity of its phase.
-        return {node.place.number: self.loop(const(2 * node.place.slots), names)}
 
     def timeline(self, node: TimelineNode, names: Names) -> None:
         """Claims for what a node says itself; of coordinates in a tensor the hardware takes 32 bits."""

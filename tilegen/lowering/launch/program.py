@@ -38,7 +38,7 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import REGISTERS, Event, OtherNode, is_event
+from tilegen.lowering.launch.timelines import REGISTERS, Event, OtherNode, RingPlace, is_event
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class For:
 
     Of kind "tiles" it is the loop over the tiles that the block is dealt, whose coordinates along block.x have values
     inside of it; a launch decides how many, and the extent says nothing. Iterations of kind "handed" are blocks.
-    Of kind "ragged" it runs between its `ends`, which are data.
+    Of kind "ragged" it runs between its `ends`, which are data. With a `ring`, iterations are numbered from run to run.
     """
 
     name: str
@@ -56,6 +56,7 @@ class For:
     kind: str = "serial"
     step: str = ""
     ends: Bounds | None = None
+    ring: RingPlace | None = None
 
     @property
     def decided_by(self) -> frozenset[str]:
@@ -274,6 +275,11 @@ def _collect(body: Iterable[Spmd], found: list[Spmd]) -> None:
             _collect(node.body, found)
             if isinstance(node, If):
                 _collect(node.orelse, found)
+
+
+def rings(body: Iterable[Spmd]) -> list[tuple[RingPlace, Affine]]:
+    """Of the loops that go through a ring, where they are in it, and how many numbers a run has."""
+    return [(node.ring, node.extent) for node in nodes(body) if isinstance(node, For) and node.ring]
 
 
 def with_body(node: Holder, body: tuple[Spmd, ...], orelse: tuple[Spmd, ...] | None = None) -> Holder:

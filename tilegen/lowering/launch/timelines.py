@@ -18,11 +18,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, TypeGuard
 
-from tilegen.ir.affine import Affine, const
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Access, Expr
 from tilegen.lowering.launch.claims import Claim, sentence
-
-ONE = const(1)
 
 
 @dataclass(frozen=True)
@@ -265,22 +263,23 @@ class StartBarriers:
     cluster: bool = False
 
 
-# -- where a thread is in a ring
-
-
 @dataclass(frozen=True)
 class RingPlace:
-    """Where a thread is in a ring of `slots`: `number` counts the iterations of its loop, of all runs, from 0.
+    """Of a loop whose iterations use the slots of a ring in turn: which of them a thread is at.
 
-    The slot of an iteration is this number modulo `slots`, the phase the number divided by that. The text has the two
-    in a `ring`, with the arrays of barriers `filled` and `emptied`; of the phase it has the parity, which is all that
-    a wait asks for.
+    `number` is that of an iteration among those of all runs of the loop, from 0 on; after a run it is the next one.
+    Where groups of threads take turns, each with a run, a thread has the runs of its own `group`, and numbers are those
+    of the runs of all. The slot of an iteration is its number modulo `slots`, the phase the number divided by that.
+
+    The text has the two in a `ring`, with the arrays of barriers `filled` and `emptied`; of the phase it has the
+    parity, which is all that a wait asks for.
     """
 
     number: str
     slots: int
-    filled: str = ""
-    emptied: str = ""
+    filled: str
+    emptied: str
+    group: str = ""
 
     @property
     def ring(self) -> str:
@@ -295,24 +294,8 @@ class RingPlace:
         return f"{self.number}.phase"
 
 
-@dataclass(frozen=True)
-class StartRing:
-    """Each thread that runs this is at number 0."""
-
-    place: RingPlace
-
-
-@dataclass(frozen=True)
-class NextSlot:
-    """Each thread that runs this goes on to the next number; or it `skips` the next `by`, which are for others."""
-
-    place: RingPlace
-    by: Affine = ONE
-    skips: bool = False
-
-
 # All of them, but for `Start`, which has a program in it.
-OtherNode = Arrive | Await | Barrier | Fence | Box | LookBack | StartBarriers | StartRing | NextSlot
+OtherNode = Arrive | Await | Barrier | Fence | Box | LookBack | StartBarriers
 
 
 def is_await(node: object, *lines: Timeline) -> TypeGuard[Await]:
@@ -332,7 +315,7 @@ def integers_of(node: object) -> tuple[tuple[Access, ...], tuple[Affine, ...], t
             return (place, at) if at else (place,), (), coordinates
         case Arrive(_, at, number) | Await(_, at, number) if isinstance(at, Access):
             return (at,), (number,), ()
-        case NextSlot(_, value) | Arrive(_, Affine() as value) | Await(_, Affine() as value):
+        case Arrive(_, Affine() as value) | Await(_, Affine() as value):
             return (), (value,), ()
         case Event(_, Access() as at):
             return (at,), (), ()

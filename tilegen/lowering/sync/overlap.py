@@ -24,7 +24,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Condition, Node
 from tilegen.ir.walk import loops, substitute
 from tilegen.lowering.launch.program import For, If, Spmd, with_lists
-from tilegen.lowering.launch.timelines import Arrive, Await, NextSlot
+from tilegen.lowering.launch.timelines import Arrive, Await
 
 
 def overlap_batches(body: tuple[Spmd, ...], node: Node) -> tuple[Spmd, ...]:
@@ -45,15 +45,15 @@ def _overlap_named(body: tuple[Spmd, ...], names: frozenset[str]) -> tuple[Spmd,
 
 def _overlap(loop: For) -> tuple[Spmd, ...]:
     """The loop with later releases, and what is to do before it and after it."""
-    wait, hold, *batch, complete, release, next_slot = loop.body
+    wait, hold, *batch, complete, release = loop.body
     assert isinstance(wait, Await), "the judge has seen that the loop does nothing but products"
     assert isinstance(complete, Await)
     assert isinstance(release, Arrive)
-    assert isinstance(next_slot, NextSlot)
-    number = next_slot.place.number
+    assert loop.ring
+    number = loop.ring.number
     last: Spmd = substitute(release, {number: var(number) - 1})
     late = If((Condition(var(loop.name) - 1),), (last,))
     if not (loop.extent.is_const and loop.extent.const > 0):
         last = If((Condition(loop.extent - 1),), (last,))
     earlier = replace(complete, buffers=(), left=1)
-    return (hold, replace(loop, body=(wait, *batch, earlier, late, next_slot)), complete, last)
+    return (hold, replace(loop, body=(wait, *batch, earlier, late)), complete, last)

@@ -5,8 +5,8 @@ for ko < n                                    if consumer
   if consumer: wait; use As[ko%4]; release    else if producer
                                                 for ko < n: wait; fill As[ko%4]
 
-Each role counts its slots and phases by itself. Where the loop runs several times it goes on doing so, from one run to
-the next: the producer fills for the next run while the consumers are busy with the end of this one.
+Where the loop runs several times, slots and phases go on from one run to the next: the producer fills for the next run
+while the consumers are busy with the end of this one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ from tilegen.lowering.launch.timelines import (
     Await,
     Barrier,
     Event,
-    NextSlot,
     RingPlace,
     StartBarriers,
-    StartRing,
     is_await,
 )
 from tilegen.lowering.sync.bulk_loops import bulk_nests
@@ -136,8 +134,8 @@ def _count_slots(role: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
     arrays = {e.line: e.barrier.buffer for e in nodes(ring.body) if isinstance(e, Event) and e.line.has_phases}
     place = RingPlace(f"{ring.name}.number", atom.by, arrays[FILLED], arrays[EMPTIED])
     counted = rewrite(ring.body, lambda value: _at_place(value, slot, {ring.name: var(place.number)}))
-    new = replace(ring, body=(*counted, NextSlot(place)))
-    return (StartRing(place), *rewrite(role, lambda value: new if value is ring else value))
+    new = replace(ring, body=counted, ring=place)
+    return rewrite(role, lambda value: new if value is ring else value)
 
 
 def _at_place(value: Any, slot: Affine, number: dict[str, Affine]) -> Any:

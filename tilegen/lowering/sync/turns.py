@@ -25,7 +25,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, Access, Buffer, Condition, Load, Loop,
 from tilegen.ir.walk import rewrite, rewrite_accesses
 from tilegen.lowering.launch.coordinates import Coordinates
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, If, Spmd, nodes, with_body
+from tilegen.lowering.launch.program import For, If, Spmd, nodes, rings, with_body
 from tilegen.lowering.launch.substitution import substitute_integers
 from tilegen.lowering.launch.timelines import (
     GROUP,
@@ -34,10 +34,6 @@ from tilegen.lowering.launch.timelines import (
     Await,
     Barrier,
     Box,
-    NextSlot,
-    RingPlace,
-    StartRing,
-    is_await,
 )
 from tilegen.lowering.threads.distribute import Block
 
@@ -52,51 +48,33 @@ def take_turns(
     assert isinstance(roles, If)
     produces = roles.orelse[-1]
     assert isinstance(produces, If)
-    ring = next(node for node in nodes(roles.body) if is_ring(node))
-    assert isinstance(ring, For)
-    next_slot = ring.body[-1]
-    assert isinstance(next_slot, NextSlot)
-    place = next_slot.place
     slots = {node.place.buffer for node in nodes(produces.body) if isinstance(node, Box)}
     staged = {b.name for b in buffers if b.space == "shared"} - slots
-    at = next(n for n, node in enumerate(roles.body) if isinstance(node, StartRing)) + 1
-    skip = If((_is_second(block.turns),), (NextSlot(place, ring.extent, skips=True),))
-    consuming = (*roles.body[:at], skip, *_in_turn(roles.body[at:], place, block))
+    consuming = _in_turn(roles.body, block)
     producing = _for_both(produces.body, block.turns)
     others = (*roles.orelse[:-1], replace(produces, body=producing))
     joined = replace(roles, body=_of_group(consuming, staged, block), orelse=others)
     return (*common, joined), tuple(_of_both(b) if b.name in staged else b for b in buffers)
 
 
-def is_ring(node: Spmd) -> bool:
-    """True for the loop that waits for slots."""
-    return isinstance(node, For) and any(map(is_await, node.body))
-
-
-def _is_second(group: str) -> Condition:
-    return Condition(var(group) - 1)
-
-
-def _in_turn(body: tuple[Spmd, ...], place: RingPlace, block: Block) -> tuple[Spmd, ...]:
+def _in_turn(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     """What consumers do, with a turn for each run of the ring."""
-    at = next((n for n, node in enumerate(body) if is_ring(node)), None)
+    at = next((n for n, node in enumerate(body) if isinstance(node, For) and node.ring), None)
     if at is None:
         return tuple(
-            with_body(node, _in_turn(node.body, place, block))
-            if isinstance(node, For | If) and any(map(is_ring, nodes((node,))))
-            else node
+            with_body(node, _in_turn(node.body, block)) if isinstance(node, For | If) and rings((node,)) else node
             for node in body
         )
     ring, group, threads = body[at], var(block.turns), GROUPS * block.consuming
     assert isinstance(ring, For)
+    assert ring.ring
     take = (Await(TURNS, group, count=threads),)
     return (
         *body[:at],
-        If((_is_second(block.turns),), take),
-        ring,
+        If((Condition(group - 1),), take),
+        replace(ring, ring=replace(ring.ring, group=block.turns)),
         Arrive(TURNS, 1 - group, count=threads),
         *body[at + 1 :],
-        NextSlot(place, ring.extent, skips=True),
         If((Condition(-group),), take),
     )
 
@@ -118,7 +96,7 @@ def _for_both(body: tuple[Spmd, ...], group: str) -> tuple[Spmd, ...]:
     turn = f"{group}.turn"
     return tuple(
         For(turn, const(GROUPS), substitute_integers((node,), {group: var(turn)}))
-        if is_ring(node)
+        if isinstance(node, For) and node.ring
         else with_body(node, _for_both(node.body, group))
         if isinstance(node, For | If)
         else node

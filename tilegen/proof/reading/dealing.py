@@ -34,9 +34,7 @@ from tilegen.lowering.launch.timelines import (
     CLUSTER,
     REGISTERS,
     STORES,
-    NextSlot,
     StartBarriers,
-    StartRing,
     is_await,
     is_event,
 )
@@ -109,7 +107,7 @@ def _check_tiles(launch: Launch) -> None:
 
 def _is_set_up(node: Spmd) -> bool:
     """True for what is done before all tiles or after them, and says nothing of memory."""
-    plain = isinstance(node, If | Flag | Let | StartBarriers | StartRing | NextSlot)
+    plain = isinstance(node, If | Flag | Let | StartBarriers)
     return plain or is_await(node, CLUSTER, STORES) or is_event(node, REGISTERS)
 
 

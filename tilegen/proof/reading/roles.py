@@ -9,15 +9,15 @@ A thread keeps its role, and what it does is the same in both programs, step by 
 whatever threads wait for. That waits are right is asked of the one on the right (`happens_before`), in which the
 producer's part of an iteration stands before the consumers'.
 
-Numbers. Each role counts the iterations of its loop, of all of its runs, from 0 on. The loops around both and how often
+Numbers. Those of a role's loop are of the iterations of all of its runs, from 0 on. The loops around both and how often
 they run are the same, in all threads of a block or cluster; so an iteration has one number in all of them, and the next
 one has the next number, be it of the next run. In the one program an event stands with its number in its run, `ko` in
 iteration ko and n after the loop.
 
 Turns. Where groups of consumers take turns, the producer has one more loop, of a run for each of them, and a group w
-does its part of the run t in which it is its turn. It counts w runs of others before its first one, and in each
-iteration of the loops around as many as there are groups; so it agrees with the producer on the numbers. What stands
-after the runs of others is after all of them in the one program, and each thread keeps its own order.
+does its part of the run t in which it is its turn. By what a ring with a group means these are the runs of the group,
+all of one length; so it agrees with the producer on the numbers. What waits for a turn after a run is after the runs
+of all groups in the one program, and each thread keeps its own order.
 
 A slot in memory is called ko % S there, and not number % S: each iteration uses its own slot alone, so that the name
 makes no difference. Barriers of the consumers stand in the one program as if the producer were at them, though it is
@@ -33,9 +33,10 @@ from typing import Any
 
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.hardware.lanes import WARP
+from tilegen.ir.hardware.threads import GROUPS
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.launch.program import Combine, For, If, Launch, Spmd, Start, names_in, nodes, with_body
+from tilegen.lowering.launch.program import Combine, For, If, Launch, Spmd, Start, names_in, nodes, rings, with_body
 from tilegen.lowering.launch.timelines import (
     BLOCK,
     CONSUMERS,
@@ -47,9 +48,8 @@ from tilegen.lowering.launch.timelines import (
     Await,
     Barrier,
     Box,
-    NextSlot,
     RingPlace,
-    StartRing,
+    is_await,
     is_event,
 )
 from tilegen.poly import Refused
@@ -92,7 +92,7 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     """(`body` as one program, the ring that its roles share; None if it has no roles). Raises Refused."""
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     others = [node for node in body if not _roles_of(node)]
-    if any(isinstance(n, StartRing | NextSlot) or is_event(n, EMPTIED, TURNS) for n in nodes(others)):
+    if rings(others) or any(is_event(node, EMPTIED, TURNS) for node in nodes(others)):
         raise Refused("something is released or counted, and no producer waits for that")
     if not found:
         if launch.cluster:
@@ -116,9 +116,8 @@ def share_of(rank: str) -> str:
 
 @dataclass(frozen=True)
 class _Roles:
-    """What consumers and what the producer do, from one place in a ring on, and the tests of who is what."""
+    """What consumers and what the producer do, and the tests of who is what."""
 
-    start: StartRing
     tests: tuple[tuple[Condition, ...], tuple[Condition, ...]]
     consuming: tuple[Spmd, ...]
     producing: tuple[Spmd, ...]
@@ -126,38 +125,41 @@ class _Roles:
 
 def _roles_of(node: Spmd) -> _Roles | None:
     match node:
-        case If(one, (StartRing() as start, *consuming), (If(other, (StartRing() as same, *producing), ()),)):
+        case If(one, consuming, (If(other, producing, ()),)) if rings(consuming) and rings(producing):
             other = (*(Condition(-1 - test.value) for test in one), *other)
-            return _Roles(start, (one, other), tuple(consuming), tuple(producing)) if start == same else None
+            return _Roles((one, other), consuming, producing)
         case _:
             return None
 
 
 def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
-    start, consuming, producing = roles.start, roles.consuming, roles.producing
+    consuming, producing = roles.consuming, roles.producing
     consumers = _check_threads(*roles.tests, launch)
-    around, of_consumers = _headers(producing, start.place), _headers(consuming, start.place)
-    slots, consumes, turn = start.place.slots, roles.tests[0][0], ""
-    group, groups = consumes_along(consumes), consumes.value.const + 1
-    if around != of_consumers == (*around[:-2], *around[-1:]) and around[-2][1:] == (const(groups),):
-        turn, consumers = around[-2][0], consumers // groups
-        _check_turns(consuming, of_consumers, start.place, group, groups)
-        consuming = tuple(node for node in consuming if not _skips(node))
-    elif around != of_consumers:
+    around, of_consumers = _headers(producing), _headers(consuming)
+    *runs, (loop, extent, place) = around
+    consumes, turn, group = roles.tests[0][0], "", of_consumers[-1][-1].group
+    if group:
+        *outer, (turn, *times) = runs or [("",)]
+        around = (*outer, (loop, extent, replace(place, group=group)))
+        consumers //= GROUPS
+        if times != [const(GROUPS)] or consumes.value != const(GROUPS - 1) - var(group):
+            raise Refused("groups that take turns are not all groups of consumers")
+        if not extent.names().isdisjoint(run[0] for run in runs):
+            raise Refused("groups that take turns have runs of different lengths")
+    if place.group or around != of_consumers:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
     threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
     rank, blocks = (launch.cluster.rank, launch.cluster.blocks) if launch.cluster else ("", 1)
-    *runs, (loop, extent) = around
-    if names_in(walk(around)) & {*threads, rank}:
+    if names_in(walk((runs, extent))) & {*threads, rank}:
         raise Refused(f"how often '{loop}' runs is not the same for all threads of a block or cluster")
     fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line == FILLED)
     names = tuple(run[0] for run in runs if isinstance(run[0], str))
     tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
     ranks = (var(rank), var(share_of(rank))) if rank else ()
-    who = (consumes, consumers // WARP, tests, turn, var(group), ranks, blocks)
-    ring = Ring(str(loop), extent, names, slots, fills, *who)
-    joined = _Parts(ring, start.place, consumers, roles.tests).merge(consuming, producing)
-    if start.place.number in names_in(walk(joined)) or any(map(_skips, nodes(joined))):
+    who = (consumes, consumers // WARP, tests, turn, var(consumes_along(consumes)), ranks, blocks)
+    ring = Ring(str(loop), extent, names, place.slots, fills, *who)
+    joined = _Parts(ring, place, consumers, roles.tests).merge(consuming, producing)
+    if place.number in names_in(walk(joined)):
         raise Refused(f"a place in the ring of '{loop}' is used outside of it")
     return joined, ring
 
@@ -193,62 +195,17 @@ def consumes_along(consumes: Condition) -> str:
     return min(names) if len(names) == 1 else ""
 
 
-def _headers(role: tuple[Spmd, ...] | list[Spmd], place: RingPlace) -> tuple[Any, ...]:
-    """The loops and tests around the ring of a role, and its loop, which ends at the next number; nothing else does."""
-    match [node for node in role if _counts([node]) and not _skips(node)]:
-        case [For(name, extent, (*inner, last), ends=None)] if last == NextSlot(place) and not _counts(inner):
-            return ((name, extent),)
-        case [For(name, extent, inner, ends=ends)]:
-            return ((name, extent, *([ends] if ends else [])), *_headers(inner, place))
+def _headers(role: tuple[Spmd, ...]) -> tuple[Any, ...]:
+    """The loops and tests around the ring of a role, and its loop with the ring."""
+    match [node for node in role if rings((node,))]:
+        case [For(name, extent, inner, ends=None, ring=RingPlace() as place)] if not rings(inner):
+            return ((name, extent, place),)
+        case [For(name, extent, inner, ends=ends, ring=None)]:
+            return ((name, extent, *([ends] if ends else [])), *_headers(inner))
         case [If(test, inner, ())]:
-            return (test, *_headers(inner, place))
+            return (test, *_headers(inner))
         case _:
-            raise Refused("a role does not count each iteration of one loop")
-
-
-def _counts(body: list[Spmd]) -> bool:
-    return any(isinstance(each, StartRing | NextSlot) for each in nodes(body))
-
-
-def _skips(node: Spmd) -> bool:
-    """True for what leaves numbers to others, and does nothing else."""
-    alone = isinstance(node, NextSlot) and node.skips
-    return alone or (isinstance(node, If) and bool(node.body) and all(map(_skips, node.body)))
-
-
-def _check_turns(role: tuple[Spmd, ...], around: tuple[Any, ...], place: RingPlace, group: str, groups: int) -> None:
-    """Refused where a group leaves out other numbers than those of the groups whose turn it is before, and after."""
-    *runs, (_, extent) = around
-    for number in range(groups):
-        (ahead, never), *others, (before, behind) = _skipped(
-            role, NextSlot(place, extent, skips=True), {group: const(number)}
-        )
-        if (ahead + before, before + 1 + behind) != (number, groups) or any(map(any, ((0, never), *others))):
-            raise Refused(f"group {number} of '{group}' leaves out other slots than those of the groups beside it")
-    if not extent.names().isdisjoint(run[0] for run in runs):
-        raise Refused("groups that take turns have runs of different lengths")
-
-
-def _skipped(role: tuple[Spmd, ...], skip: NextSlot, group: dict[str, Affine]) -> list[tuple[int, int]]:
-    """How many runs are left out, by `skip` each, before the ring and after it: in each list down to the ring's."""
-    at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
-    node, ways = role[at], (role[:at], role[at + 1 :])
-    ahead, behind = (sum(_runs_left_out(each, skip, group) for each in way if _skips(each)) for way in ways)
-    counts = isinstance(node, For) and isinstance(node.body[-1], NextSlot) and not _skips(node.body[-1])
-    inner = node.body if isinstance(node, For | If) and not counts else ()
-    return [(ahead, behind), *(_skipped(inner, skip, group) if inner else [])]
-
-
-def _runs_left_out(node: Spmd, skip: NextSlot, group: dict[str, Affine]) -> int:
-    if isinstance(node, If):
-        tests = substitute(node.test, group)
-        if node.orelse or not all(c.value.is_const for c in tests):
-            raise Refused("not all threads of a group leave out the same slots")
-        holds = all(c.value.const == 0 if c.equal else c.value.const >= 0 for c in tests)
-        return sum(_runs_left_out(each, skip, group) for each in node.body) if holds else 0
-    if node != skip:
-        raise Refused(f"others than the {skip.by} slots of a run are left out")
-    return 1
+            raise Refused("a role does not count the iterations of one loop")
 
 
 @dataclass(frozen=True)
@@ -268,7 +225,7 @@ class _Parts:
         if isinstance(one, For) and one.name == self.ring.loop:
             self._check_numbers((one.body, other.body, behind, last))
             here, there = ({self.place.number: value} for value in (var(one.name), one.extent))
-            inner = (*self._of(substitute(other.body[:-1], here), 1), *self._of(substitute(one.body[:-1], here), 0))
+            inner = (*self._of(substitute(other.body, here), 1), *self._of(substitute(one.body, here), 0))
             behind, last = substitute((behind, last), there)
         else:
             inner = self.merge(one.body, other.body)
@@ -281,16 +238,16 @@ class _Parts:
         """Both lists as one, where the producer has a loop of runs and each group of consumers one of these."""
         other, first, last = self._part(producing)
         one, ahead, behind = self._part(consuming)
-        at = next((n for n, node in enumerate(behind) if _skips(node)), len(behind))
+        takes = (any(is_await(each, TURNS) for each in nodes((node,))) for node in behind)
+        at = next((n for n, take in enumerate(takes) if take), len(behind))
         is_turn = Condition(var(self.ring.turn) - self.ring.group, equal=True)
         turn = replace(self, tests=((*self.tests[0], is_turn), self.tests[1]))
         run = with_body(other, turn.merge((*ahead, one, *behind[:at]), other.body))
-        rest = tuple(node for node in behind[at:] if not _skips(node))
-        return (*self._of(first, 1), run, *self._of(last, 1), *self._of(rest, 0))
+        return (*self._of(first, 1), run, *self._of(last, 1), *self._of(behind[at:], 0))
 
     def _part(self, role: tuple[Spmd, ...]) -> tuple[For | If, tuple[Spmd, ...], tuple[Spmd, ...]]:
         """(the node that the ring is in, what stands before it and after it)."""
-        at = next(n for n, node in enumerate(role) if _counts([node]) and not _skips(node))
+        at = next(n for n, node in enumerate(role) if rings((node,)))
         node = role[at]
         assert isinstance(node, For | If)
         return node, role[:at], role[at + 1 :]
