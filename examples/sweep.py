@@ -173,8 +173,9 @@ def measure(
             return
         for each in (each for each in there if each.name not in programs):
             programs[each.name] = each.scheduled().compile("cuda")
-        count = 1 + CACHE // (4 * sum(math.prod(shape) for shape in shapes(chooser, sizes).values()))
-        sets = [inputs(torch, kind, chooser, sizes) for _ in range(min(8, count))]
+        first = inputs(torch, kind, chooser, sizes)
+        count = 1 + CACHE // sum(each.nbytes for each in first)
+        sets = [first, *(inputs(torch, kind, chooser, sizes) for _ in range(min(8, count) - 1))]
         calls: dict[str, Any] = {}
         for name, call in of_torch(torch, kind).items():
             calls[name] = [lambda given=given, call=call: call(*given) for given in sets]
