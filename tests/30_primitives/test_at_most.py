@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.simulator.threads import faults
 from tilegen.api import load
+from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError, UsageError
 from tilegen.interpreter import reference, run
 from tilegen.ir.parts.derived import Limited
@@ -51,6 +52,7 @@ def test_a_row_of_any_length_up_to_that_stays_in_registers():
     assert [(b.name, str(b.shape[-1])) for b in tree.buffers if b.copy_of == "X"] == [("X.reg", "32")]
     (launch,) = lower(tree)
     assert prove(tree.kernel, (launch,)).verdict == "proved"
+    assert ", N <= 32\n// arrays" in emit((launch,))
     for n in (1, 31, 32):
         assert faults((launch,), tree, {"M": 9, "N": n}) is None
         arrays = {"X": np.arange(1, 9 * n + 1, dtype=np.float32).reshape(9, n)}

@@ -27,6 +27,7 @@ from tilegen.ir.affine import Affine, Div, Mod, var
 from tilegen.ir.hardware.memory import shared_layout
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Access, Buffer, Condition
+from tilegen.ir.printing.show import show_fact
 from tilegen.lowering import Launch
 from tilegen.lowering.integers.integers import shapes
 from tilegen.lowering.launch.grid import Product, limits_of_grid
@@ -105,7 +106,7 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     apart = {memory_of(b.name): b.pitch for b in (*launch.memory, *launch.buffers.values()) if b.pitch}
     lines += [f"// the rows of {name} begin {pitch} elements apart" for name, pitch in apart.items()]
     stricter = [c for c in launch.requires if not any(_is_multiple_of(other, c) for other in launch.requires)]
-    needs = [f"{str(c.value).replace('%', ' % ')} == 0" for c in stricter]
+    needs = [*map(show_fact, stricter)]
     needs += [f"{name} aligned to {by} bytes" for name, by in launch.alignment.items()]
     needs += [f"different elements of {name}" for name in launch.kernel.different if name in launch.tensors]
     needs += [f"{name} rising from 0 to {end}" for name, end in launch.kernel.rising if name in launch.tensors]
@@ -189,9 +190,7 @@ def _describe_sizes(launch: Launch) -> Iterator[str]:
         like = " and ".join(_tensor_of_shape(name, shape) for name, shape in launch.beyond)
         most = "2^48" if launch.wide else "2^31 - 2^20"
         yield f"arrays of fewer than {most} elements" + (f", as {like} would have" if like else "")
-    for condition in launch.fitting:
-        least = condition.value.const
-        yield f"{str(least - condition.value).replace('%', ' % ')} <= {least}"
+    yield from dict.fromkeys(map(show_fact, (*launch.kernel.assumptions, *launch.fitting)))
     for axis, (along, limit) in enumerate(zip(launch.grid, limits_of_grid(launch.dealt > 0), strict=True)):
         if not along.is_const and (axis or launch.wide or len(along.factors) > 1):
             yield f"{_describe_blocks(along)} <= {limit}"
