@@ -2,33 +2,46 @@
 
     python examples/fit.py F.jsonl ... [--to tilegen/lab/choice/fitted/sm_90.json]
 
-First all members of a family share coefficients, then each schedule moves away from these as far as its own times want
-it, and each member that was timed often from those of its schedule. What is small is the mean square of the logarithms
-of predicted over measured times, on the GPU that a line names. Nothing of a shape is kept.
+All members of a family share coefficients, each schedule moves away from these as far as its times want it, and each
+member that was timed often from those of its schedule. What is small is the mean square of the logarithms of predicted
+over measured times, on the GPU that a line names, without most of what all members are off at one shape: a choice asks
+only which of them is faster. Nothing of a shape is kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from math import exp, log
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
+import numpy as np
 from sweep import KINDS, chooser_of
 
-from tilegen.lab.choice.model import Coefficients, Parts
+from tilegen.lab.choice.model import Coefficients
 from tilegen.lab.predict.machine import machine_of_device
 
-Times = list[tuple[list[Parts], float]]  # of a member: its launches at some sizes, and measured microseconds
-# How much it counts beside the mean of squares that a coefficient is not that of the family, or of the schedule. They
-# are those with which the choice, fitted to two thirds of the shapes, loses the least on the others.
-_OF_FAMILY, _OF_SCHEDULE = 0.01, 0.4
+Array = np.ndarray[Any, Any]
+# How much it counts beside a time that a coefficient is not the default, not the family's, and not the schedule's.
+# These and the share are those with which the choice, fitted to four fifths of the shapes, loses least on the others.
+_OF_FAMILY, _OF_SCHEDULE, _OF_MEMBER = 0.01, 0.01, 0.1
+_OF_SHAPE = 0.7  # of what all members are off at one shape, this share does not count
 _ENOUGH = 6  # times of a member that has coefficients of its own
 NAMES = tuple(asdict(Coefficients()))
+_AT_ONCE = slice(NAMES.index("round_"), NAMES.index("memory") + 1)  # of what goes on at once fourth powers add up
+
+
+@dataclass(frozen=True)
+class Time:
+    """Of a member at a shape: microseconds, and of each launch what the coefficients multiply, in their order."""
+
+    member: str
+    shape: str
+    us: float
+    costs: Sequence[Sequence[float]]
 
 
 def main() -> None:
@@ -36,7 +49,7 @@ def main() -> None:
     words.add_argument("files", nargs="+")
     words.add_argument("--to", default="tilegen/lab/choice/fitted/sm_90.json")
     given = words.parse_args()
-    lines = [json.loads(line) for file in given.files for line in Path(file).read_text().splitlines()]
+    lines = [{**json.loads(line), "file": file} for file in given.files for line in Path(file).read_text().splitlines()]
     path = Path(given.to)
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
     for family in sorted({KINDS[line["kind"]][:2] for line in lines}):
@@ -50,38 +63,28 @@ def main() -> None:
 
 def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The coefficients of each member, at all constants of its kernel that were measured."""
-    times: dict[str, Times] = {}
-    of_schedule: dict[str, Times] = {}
     formulas: dict[str, str] = {}
     schedules: dict[str, str] = {}
+    times: list[Time] = []
     for kind in sorted({line["kind"] for line in lines}):
-        models = {
-            (device, each.name): each.model
-            for device in {_device(line) for line in lines}
-            for each in chooser_of(kind, machine=device).candidates
-        }
+        devices = {_device(line) for line in lines}
+        models = {(device, c.name): c.model for device in devices for c in chooser_of(kind, machine=device).candidates}
+        for line in (line for line in lines if line["kind"] == kind):
+            if model := models.get((_device(line), line["member"])):
+                shape = f"{line['file']} {kind} {line['sizes']}"
+                parts = model.parts(line["sizes"])
+                costs = [(1.0, p.waves, p.rounds, p.compute, p.load, p.memory, p.store) for p in parts]
+                times.append(Time(line["member"], shape, line["us"], costs))
         for each in chooser_of(kind).candidates:
-            own = [line for line in lines if (line["kind"], line["member"]) == (kind, each.name)]
-            formulas[each.name] = each.model.formula
-            found = [(models[_device(line), each.name].parts(line["sizes"]), line["us"]) for line in own]
-            times.setdefault(each.name, []).extend(found)
-            of_schedule.setdefault(each.schedule, []).extend(found)
-            schedules[each.name] = each.schedule
+            formulas[each.name], schedules[each.name] = each.model.formula, each.schedule
     # Of several that cost the same, the first one speaks for schedules of no family.
     first = {formula: name for name, formula in reversed(formulas.items())}
-    start = Coefficients()
-    shared = fit([pair for some in times.values() for pair in some], start, _OF_FAMILY)
-    between = {name: fit(some, shared, _OF_FAMILY) for name, some in of_schedule.items()}
-    by_member = {name: fit(some, between[schedules[name]], _OF_SCHEDULE, _ENOUGH) for name, some in times.items()}
-    for name, by in by_member.items():
-        if some := times[name]:
-            print(f"{name}: {len(some)} times, off by {100 * error(some, by) ** 0.5:.0f} %")
     return {
         name: {
             "formula": formulas[name] if name in first.values() else "",
-            **{word: float(f"{value:.3g}") for word, value in asdict(by).items()},
+            **{word: float(f"{value:.3g}") for word, value in zip(NAMES, values, strict=True)},
         }
-        for name, by in {"*": shared, **{f"{name} *": by for name, by in between.items()}, **by_member}.items()
+        for name, values in fit(times, schedules).items()
     }
 
 
@@ -90,33 +93,71 @@ def _device(line: dict[str, Any]) -> str:
     return found.name.lower() if found else "h100"
 
 
-def error(times: Times, by: Coefficients) -> float:
-    """The mean square of the logarithms of predicted over measured times."""
-    return mean(log(sum(part.microseconds(by) for part in parts) / us) ** 2 for parts, us in times)
+def fit(times: Sequence[Time], schedules: Mapping[str, str]) -> dict[str, Array]:
+    """The coefficients of the family, "*", of each schedule, "split_k *", and of each member.
 
-
-def fit(times: Times, near: Coefficients, pull: float, enough: int = 1) -> Coefficients:
-    """The coefficients at which the error, and a pull towards those `near`, are the least; `near` of too few times.
-
-    One after the other goes up and down by smaller and smaller steps.
+    Their logarithms are those of the defaults and what the family, the schedule and the member add; what is small is
+    the errors and these.
     """
-    if len(times) < enough:
-        return near
-    at = home = {name: log(value) for name, value in asdict(near).items()}
+    often = Counter(each.member for each in times)
+    members = [name for name in schedules if often[name] >= _ENOUGH]
+    of_schedules = [f"{name} *" for name in dict.fromkeys(schedules.values())]
+    place = {name: place for place, name in enumerate(["*", *of_schedules, *members])}
+    # The groups of each time; of a member with few times its schedule stands for it.
+    pairs = [(f"{schedules[each.member]} *", each.member) for each in times]
+    groups = np.array([[i, place[name]] for i, pair in enumerate(pairs) for name in ("*", *pair) if name in place]).T
+    belongs = np.zeros((len(times), len(place)))
+    belongs[*groups] = 1
+    costs = np.zeros((len(times), max(len(each.costs) for each in times), len(NAMES)))
+    for row, each in zip(costs, times, strict=True):
+        row[: len(each.costs)] = each.costs
+    _, shapes = np.unique([each.shape for each in times], return_inverse=True)
+    alike = shapes[:, None] == shapes
+    centred = np.eye(len(times)) - _OF_SHAPE * alike / alike.sum(1)
+    weights = [_OF_FAMILY, *[_OF_SCHEDULE] * len(of_schedules), *[_OF_MEMBER] * len(members)]
+    pull = np.repeat(weights * np.maximum(belongs.sum(0), 1) / len(NAMES), len(NAMES))
+    measured, start = np.log([each.us for each in times]), np.log(astuple(Coefficients()))
 
-    def cost(values: dict[str, float]) -> float:
-        by = Coefficients(**{name: exp(value) for name, value in values.items()})
-        return error(times, by) + pull * mean((values[name] - home[name]) ** 2 for name in NAMES)
+    def errors(at: Array) -> tuple[Array, Array]:
+        predicted, slopes = predict(start + belongs @ at.reshape(-1, len(NAMES)), costs)
+        wide = (belongs[:, :, None] * slopes[:, None]).reshape(len(times), -1)
+        return centred @ (predicted - measured), centred @ wide
 
-    best, step = cost(at), 0.5
-    while step > 0.01:
-        improved = False
-        for name in NAMES:
-            for moved in ({**at, name: at[name] + step}, {**at, name: at[name] - step}):
-                if (found := cost(moved)) < best:
-                    at, best, improved = moved, found, True
-        step = step if improved else step / 2
-    return Coefficients(**{name: exp(value) for name, value in at.items()})
+    at = least(errors, pull).reshape(-1, len(NAMES))
+    print(f"{len(times)} times, off by {100 * np.mean(errors(at.ravel())[0] ** 2) ** 0.5:.0f} %")
+    by = {"*": start + at[0]}
+    by |= {name: by["*"] + at[place[name]] for name in of_schedules}
+    by |= {m: by[f"{s} *"] + (at[place[m]] if m in place else 0) for m, s in schedules.items()}
+    return {name: np.exp(logs) for name, logs in by.items()}
+
+
+def predict(logs: Array, costs: Array) -> tuple[Array, Array]:
+    """The logarithms of the times that `Parts.microseconds` gives, and their slopes by those of the coefficients.
+
+    Args:
+        logs: of each time those of its coefficients.
+        costs: of each time those of its launches; zeros where others have more launches.
+    """
+    each = np.exp(logs)[:, None] * costs
+    powers = each[..., _AT_ONCE] ** 4
+    each[..., _AT_ONCE] = powers / np.maximum(powers.sum(2, keepdims=True), 1e-30) ** 0.75
+    microseconds = each.sum((1, 2))
+    return np.log(microseconds), each.sum(1) / microseconds[:, None]
+
+
+def least(errors: Callable[[Array], tuple[Array, Array]], pull: Array) -> Array:
+    """Where the squares of errors, and of distances from 0 by their `pull`, are the least: by Gauss and Newton."""
+    at, part = np.zeros(len(pull)), 1.0
+    (off, slopes), best = errors(at), float("inf")
+    while part > 0.01:
+        if (cost := float(off @ off + pull @ at**2)) < best * (1 - 1e-5):
+            home, best, part = at, cost, min(1.0, 2 * part)
+            step = np.linalg.solve(slopes.T @ slopes + np.diag(pull), slopes.T @ off + pull * at)
+        else:
+            part /= 2
+        at = home - part * step
+        off, slopes = errors(at)
+    return home
 
 
 if __name__ == "__main__":

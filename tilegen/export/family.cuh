@@ -85,7 +85,7 @@ double time_of(const Work& work, const Coefficients& by)
 {
     const Int most = floor_div(work.blocks + ${sms} - 1, ${sms}), waves = floor_div(most + work.resident - 1, work.resident);
     const double compute = by.compute * (double(most) * (work.compute * ${sms}));
-    const double share = std::max(double(work.blocks) / ${sms}, double(most) / ${alone});
+    const double share = (double(work.blocks) / ${sms} + double(most)) / 2;
     const double load = by.load * (share * (work.load / ${cache}));
     const double memory = by.memory * (work.memory / ${memory});
     const double rounds = by.round * (double(waves) * work.rounds);

@@ -24,7 +24,7 @@ def family_launcher(interface: Interface, members: Mapping[str, Candidate], choo
         members: by the names that their own launchers have.
         title: the comments at its head.
     """
-    sms, cache, alone, memory = next(iter(members.values())).model.figures
+    sms, cache, memory = next(iter(members.values())).model.figures
     return fill(
         "family.cuh",
         **words_of_checks(interface),
@@ -35,7 +35,6 @@ def family_launcher(interface: Interface, members: Mapping[str, Candidate], choo
         machine=chooser.machine.name,
         sms=sms,
         cache=cache,
-        alone=alone,
         memory=memory,
         same=" && ".join(f"seen.size.{size} == size.{size}" for size in interface.own_sizes) or "true",
         arguments=", ".join([*interface.arguments(), "workspace", "workspace_bytes", "stream"]),

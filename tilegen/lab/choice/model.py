@@ -27,8 +27,6 @@ _SIMPLE = {"+", "-", "*", "max", "min", "fma", "neg", "select"}
 _SERIAL = ("serial",)
 _SIZE = "n_{}".format  # the name that a size has
 _SECTOR = 32  # bytes that the L2 gives at once
-_ALONE = 3  # times as fast as where all do, a multiprocessor alone takes from the L2
-_max: Callable[[float, float], float] = traced(max)
 _sqrt: Callable[[float], float] = traced(sqrt)
 
 
@@ -58,7 +56,7 @@ class Parts:
     """Microseconds of one launch by the machine's figures, and counts of what these do not tell.
 
     `waves` and `rounds` are counts; `compute` is the time of the multiprocessor with most blocks, `load` and `store`
-    those of the L2, for all blocks or for that multiprocessor alone, `memory` that of the whole machine.
+    are the mean of its time and of that of the L2 for all blocks, `memory` is the time of the whole machine.
     """
 
     waves: float
@@ -93,8 +91,8 @@ class Model:
         # The same for trees that cost the same, whatever their sizes are called.
         self.formula = sha256(unnamed.encode()).hexdigest()[:12]
         cache = (machine.second_level or 3 * machine.copy) / machine.sms * 1e6
-        # Bytes a microsecond: of one multiprocessor where all load, how many times that it has alone, of memory.
-        self.figures = (machine.sms, cache, _ALONE, machine.copy * 1e6)
+        # Bytes a microsecond: a multiprocessor's share of the L2, of memory.
+        self.figures = (machine.sms, cache, machine.copy * 1e6)
         functions = {"min": smaller, "max": traced(max)}
         self._count: Callable[..., Sequence[tuple[Any, ...]]] = eval(  # noqa: S307, of integers that are printed here
             f"lambda {names}: {self.counts}", functions
@@ -114,10 +112,10 @@ class Model:
     def _parts(
         self, blocks: int, resident: int, rounds: float, compute: float, load: float, store: float, memory: float
     ) -> Parts:
-        sms, cache, alone, whole = self.figures
+        sms, cache, whole = self.figures
         most = -(-blocks // sms)  # blocks of the multiprocessor that has most
         waves = -(-most // resident)
-        share = _max(blocks / sms, most / alone)
+        share = (blocks / sms + most) / 2  # half of it is the L2, the other half the way into a multiprocessor
         return Parts(
             waves,
             waves * rounds,
