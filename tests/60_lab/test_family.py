@@ -1,6 +1,7 @@
 """Families: what may serve a kernel, what the model of time chooses for which sizes, and what runs then."""
 
 import sys
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tilegen
 from tilegen import api
 from tilegen.errors import SourceError, UsageError
-from tilegen.lab.choice.family import Candidate
+from tilegen.lab.choice.family import Candidate, Chooser
 from tilegen.lab.choice.model import Coefficients
 from tilegen.lab.predict.machine import stock_machine
 from tilegen.lab.records.records import Device, RunRecord, line_of
@@ -41,6 +42,12 @@ def names(chooser) -> list[str]:
     return [each.name for each in chooser.candidates]
 
 
+@cache
+def stock_family(file: str, kernel: str, machine: str = "h100") -> Chooser:
+    """What chooses among the members of a stock family, which are made once."""
+    return tilegen.load(file).kernel(kernel).family(machine)
+
+
 @pytest.mark.pocl
 def test_sizes_choose_a_member_and_it_runs() -> None:
     program = api.from_text(TEXT).kernel().compile(device="cpu")
@@ -64,9 +71,7 @@ def test_one_order_of_summation_gives_each_row_the_same_bits() -> None:
     assert program.choose(M=3, N=1024, K=300).name != program.choose(M=1024, N=1024, K=300).name
     assert (program(a[:3], b) == program(a, b)[:3]).all()
     assert names(api.from_text(TEXT).kernel().family(deterministic=True)) == ["rows(T=4)", "rows(T=32)"]
-    assert not {"split_k(KP=4096)", "padded"} & set(
-        names(tilegen.load("hgemm").kernel("hgemm").family(deterministic=True))
-    )
+    assert not {"split_k(KP=4096)", "padded"} & set(names(stock_family("hgemm", "hgemm").deterministic()))
 
 
 @pytest.mark.pocl
@@ -82,17 +87,16 @@ def test_rows_have_the_same_bits_in_any_batch(kernel: str) -> None:
 
 
 def test_each_machine_has_the_members_that_it_can_run() -> None:
-    kernel = tilegen.load("hgemm").kernel("hgemm")
-    assert kernel.family("a100").choose(M=4000, N=4000, K=4000).name in ("overlapped", "padded")
-    assert kernel.family("h100").choose(M=4000, N=4000, K=4000).name not in ("overlapped", "padded")
+    large = {"M": 4000, "N": 4000, "K": 4000}
+    assert stock_family("hgemm", "hgemm", "a100").choose(**large).name in ("overlapped", "padded")
+    assert stock_family("hgemm", "hgemm").choose(**large).name not in ("overlapped", "padded")
     with pytest.raises(UsageError, match="no member of the family 'fast' is for M=64 N=64 K=64") as caught:
-        kernel.family("t4").choose(M=64, N=64, K=64)
+        stock_family("hgemm", "hgemm", "t4").choose(M=64, N=64, K=64)
     assert any("needs sm_80" in note for note in caught.value.notes)
 
 
 def test_a_wave_more_takes_as_long_as_a_whole_one() -> None:
-    kernel = tilegen.load("gemm").kernel()
-    across = next(c for c in kernel.family("h100").candidates if c.name == "across(TM=128, TN=128)")
+    across = next(c for c in stock_family("gemm", "gemm").candidates if c.name == "across(TM=128, TN=128)")
     times = {M: across.microseconds({"M": M, "N": 128 * 11, "K": 4096}) for M in (128 * 12, 128 * 12 + 1, 128 * 24)}
     # Of its loads few blocks have more of the L2 each.
     assert times[128 * 12 + 1] == pytest.approx(times[128 * 24], rel=0.03)
@@ -101,7 +105,7 @@ def test_a_wave_more_takes_as_long_as_a_whole_one() -> None:
 
 def test_a_choice_evaluates_formulas_and_does_nothing_else() -> None:
     """New sizes cost one function for the times of all, and some for each fact: no tree is walked, nobody asks isl."""
-    chooser = tilegen.load("hgemm").kernel("hgemm").family("h100")
+    chooser = stock_family("hgemm", "hgemm")
     chooser.choose(M=4000, N=4000, K=4000)
     calls = []
     sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code) if event == "call" else None)
@@ -117,7 +121,7 @@ def test_a_choice_evaluates_formulas_and_does_nothing_else() -> None:
 
 @pytest.mark.parametrize(("file", "kernel"), [("hgemm", "hgemm"), ("gemm", "gemm"), ("rows", "softmax_rows")])
 def test_the_times_of_all_at_once_are_those_of_each(file: str, kernel: str) -> None:
-    chooser = tilegen.load(file).kernel(kernel).family("h100")
+    chooser = stock_family(file, kernel)
     draw = Random(3)
     for _ in range(20):
         sizes = {name: draw.randint(1, 20000) for name in chooser.kernel.sizes}
@@ -128,7 +132,7 @@ def test_the_times_of_all_at_once_are_those_of_each(file: str, kernel: str) -> N
 
 
 def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_sooner() -> None:
-    models = {each.name: each.model for each in tilegen.load("hgemm").kernel("hgemm_e4m3").family("h100").candidates}
+    models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
 
     def load(name: str, **sizes: int) -> float:
         return models[name].parts({"M": 8448, "N": 8192, "K": 4096, **sizes})[0].load
@@ -142,7 +146,7 @@ def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_
 
 
 def test_tiles_that_take_turns_are_one_block() -> None:
-    models = {each.name: each.model for each in tilegen.load("hgemm").kernel("hgemm_e4m3").family("h100").candidates}
+    models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
     found = models["e4m3_in_turns"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]
     assert (found.waves, found.rounds) == (1, 2 * 32 / 5)
 
@@ -169,7 +173,7 @@ def test_times_of_tuning_take_part(tmp_path) -> None:
 
 
 def test_parts_of_sums_take_a_small_share_of_the_memory() -> None:
-    chooser = tilegen.load("hgemm").kernel("hgemm").family("h100")
+    chooser = stock_family("hgemm", "hgemm")
     split = next(each for each in chooser.candidates if each.name == "padded_split(KP=512)")
     large = {"M": 16384, "N": 16384, "K": 16384}
     assert split.serves({"M": 512, "N": 512, "K": 16384})
@@ -187,14 +191,14 @@ def test_facts_speak_of_parameters_and_leave_out_sums_with_nothing_to_split() ->
     assert found == {4: both, 5: [*both, "rows"], 801: [*both, "lanes(R=4)", "lanes(R=8)", "rows"]}
     assert chooser.explain(M=3, N=500).to_json()["members"]["lanes(R=8)"] == "not N > 100 * R"
     for kernel in ("hgemm", "hgemm_f16", "hgemm_nt"):
-        members = tilegen.load("hgemm").kernel(kernel).family("h100").candidates
+        members = stock_family("hgemm", kernel).candidates
         assert not [c.name for c in members if "KP" in c.parameters and c.serves(dict.fromkeys("MNK", 512))]
 
 
 def test_members_that_constants_do_not_admit_are_left_out() -> None:
     """Filters of 11 x 11 do not lie in the shared memory of a block."""
     sizes = {"B": 32, "C": 64, "H": 56, "W": 56, "F": 64}
-    assert tilegen.load("conv2d").kernel().family("h100").choose(**sizes).name == "patches"
+    assert stock_family("conv2d", "conv2d").choose(**sizes).name == "patches"
     chooser = tilegen.load("conv2d").kernel(R=11, pad=5).family("h100")
     assert chooser.choose(**sizes).name == "strided"
     assert "shared memory" in chooser.explain(**sizes).to_json()["members"]["patches"]
@@ -228,7 +232,7 @@ def test_what_rounds_nothing_has_one_order() -> None:
 
 
 def test_coefficients_are_those_of_the_machine() -> None:
-    candidate = tilegen.load("gemm").kernel().family("a100").candidates[0]
+    candidate = stock_family("gemm", "gemm", "a100").candidates[0]
     assert candidate.coefficients == Coefficients()
 
 
@@ -253,7 +257,7 @@ def test_members_with_values_of_their_own_are_proved_and_right(file, cli) -> Non
     loaded, chance = tilegen.load(file), Random(file)
     for family in loaded.families:
         of_schedule: dict[str, list[Candidate]] = {}
-        for member in loaded.kernel(family.kernel).family("h100").candidates:
+        for member in stock_family(file, family.kernel).candidates:
             of_schedule.setdefault(member.schedule, []).append(member)
         for some in of_schedule.values():
             for member in {each.name: each for each in (some[0], chance.choice(some), some[-1])}.values():
@@ -265,7 +269,5 @@ def test_members_with_values_of_their_own_are_proved_and_right(file, cli) -> Non
 def test_all_stock_families_are_of_schedules_that_can_be_applied() -> None:
     found = 0
     for name in api.stock_names():
-        file = tilegen.load(name)
-        for family in file.families:
-            found += len(file.kernel(family.kernel).family("h100").candidates)
+        found += sum(len(stock_family(name, family.kernel).candidates) for family in tilegen.load(name).families)
     assert found >= 20
