@@ -1,22 +1,24 @@
 """Turns: two blocks become one, in which each is a group of threads, and the groups take turns at one ring.
 
 blocks w = 0 and 1                              one block, groups w = 0 and 1
-  consumers: for t                                consumers: start at slot 0; if w == 1: skip n slots
-               for ko < n: use slots                for t
-               store                                  if w == 1: take turn 1
-  producer:  for t                                    for ko < n: use slots
-               for ko < n: fill slots                 pass the turn to 1 - w
-                                                      store
-                                                      skip n slots
-                                                      if w == 0: take turn 0
-                                                  producer: for t: for turn < 2: for ko < n: fill slots, w = turn
+  consumers: for t                                consumers: for t
+               for ko < n: use slots                           if w == 1: take turn 1
+               store                                           for ko < n: use slots of the group's run
+  producer:  for t                                             pass the turn to 1 - w
+               for ko < n: fill slots                          store
+                                                               if w == 0: take turn 0
+                                                  producer:  for t
+                                                               for turn < 2
+                                                                 for ko < n: fill slots, w = turn
 
-All shared memory but the slots is there once for each group. Turns are taken tile by tile, by named barriers: a group
-passes them on when all operands of its tile have arrived. Each turn that is passed is taken.
+Numbers in the ring are those of the runs of both groups. All shared memory but the slots is there once for each group.
+Turns are taken tile by tile, by named barriers: a group passes them on when all operands of its tile have arrived. Each
+turn that is passed is taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tilegen.ir.affine import affine, const, var
@@ -51,32 +53,35 @@ def take_turns(
     slots = {node.place.buffer for node in nodes(produces.body) if isinstance(node, Box)}
     staged = {b.name for b in buffers if b.space == "shared"} - slots
     consuming = _in_turn(roles.body, block)
-    producing = _for_both(produces.body, block.turns)
+    turn, named = f"{block.turns}.turn", {block.turns: var(f"{block.turns}.turn")}
+    producing = _at_ring(produces.body, lambda n: (For(turn, const(GROUPS), substitute_integers((n,), named)),))
     others = (*roles.orelse[:-1], replace(produces, body=producing))
     joined = replace(roles, body=_of_group(consuming, staged, block), orelse=others)
     return (*common, joined), tuple(_of_both(b) if b.name in staged else b for b in buffers)
 
 
+def _at_ring(
+    body: tuple[Spmd, ...], change: Callable[[For], tuple[Spmd, ...]], last: tuple[Spmd, ...] = ()
+) -> tuple[Spmd, ...]:
+    """`body` with `change` made to the loop of the ring, and what is `last` at the end of its list."""
+    for n, node in enumerate(body):
+        if isinstance(node, For) and node.ring:
+            return (*body[:n], *change(node), *body[n + 1 :], *last)
+        if isinstance(node, For | If) and rings((node,)):
+            return (*body[:n], with_body(node, _at_ring(node.body, change, last)), *body[n + 1 :])
+    return body
+
+
 def _in_turn(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     """What consumers do, with a turn for each run of the ring."""
-    at = next((n for n, node in enumerate(body) if isinstance(node, For) and node.ring), None)
-    if at is None:
-        return tuple(
-            with_body(node, _in_turn(node.body, block)) if isinstance(node, For | If) and rings((node,)) else node
-            for node in body
-        )
-    ring, group, threads = body[at], var(block.turns), GROUPS * block.consuming
-    assert isinstance(ring, For)
-    assert ring.ring
-    take = (Await(TURNS, group, count=threads),)
-    return (
-        *body[:at],
-        If((Condition(group - 1),), take),
-        replace(ring, ring=replace(ring.ring, group=block.turns)),
-        Arrive(TURNS, 1 - group, count=threads),
-        *body[at + 1 :],
-        If((Condition(-group),), take),
-    )
+    group, threads = var(block.turns), GROUPS * block.consuming
+    take, give = Await(TURNS, group, count=threads), Arrive(TURNS, 1 - group, count=threads)
+
+    def change(loop: For) -> tuple[Spmd, ...]:
+        assert loop.ring
+        return If((Condition(group - 1),), (take,)), replace(loop, ring=replace(loop.ring, group=block.turns)), give
+
+    return _at_ring(body, change, (If((Condition(-group),), (take,)),))
 
 
 def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[Spmd, ...]:
@@ -89,19 +94,6 @@ def _of_group(body: tuple[Spmd, ...], staged: set[str], block: Block) -> tuple[S
     group = var(block.turns)
     body = rewrite(body, lambda v: replace(v, line=GROUP, at=group) if isinstance(v, Barrier) else v, (Stmt, Loop))
     return rewrite_accesses(body, change)
-
-
-def _for_both(body: tuple[Spmd, ...], group: str) -> tuple[Spmd, ...]:
-    """What the producer does, for one group after the other."""
-    turn = f"{group}.turn"
-    return tuple(
-        For(turn, const(GROUPS), substitute_integers((node,), {group: var(turn)}))
-        if isinstance(node, For) and node.ring
-        else with_body(node, _for_both(node.body, group))
-        if isinstance(node, For | If)
-        else node
-        for node in body
-    )
 
 
 def _of_both(buffer: Buffer) -> Buffer:
