@@ -1,5 +1,5 @@
 // gemm: grid (ceil(N/32), ceil(M/32)), block (32, 32), 8192 bytes of shared memory
-// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/32) <= 65535
+// for arrays of fewer than 2^31 - 2^20 elements, K <= A.pitch, N <= C.pitch, ceil(M/32) <= 65535
 // arrays A[M][A.pitch], B[K][N], C[M][C.pitch]; C overlaps no other
 // the rows of A begin A.pitch elements apart
 // the rows of C begin C.pitch elements apart
