@@ -109,16 +109,22 @@ CHECKS: tuple[tuple[str, Callable[[Projection], None]], ...] = (
 
 def judge(tree: Tree) -> Violation | None:
     """None if `tree` computes its kernel for all sizes, else why not."""
+    try:
+        return _accept(tree)
+    except Refused as refused:
+        return refused.violation
+
+
+@lru_cache(maxsize=512)  # schedules share their first steps, and are applied again
+def _accept(tree: Tree) -> None:
+    """Raises Refused, which is not remembered: it says where in a text the tree is from."""
     program = project(tree)
     for question, check in CHECKS:
         try:
             check(program)
-        except Refused as refused:
-            return refused.violation
         except Undecided:
-            notes = ("the question is beyond the budget for one proof",)
-            return Violation(f"unproved: {question}", None, notes, code="unproved")
-    return None
+            why = "the question is beyond the budget for one proof"
+            raise Refused(f"unproved: {question}", None, why, code="unproved") from None
 
 
 def fault_of_launches(tree: Tree) -> Violation | None:
