@@ -158,7 +158,6 @@ FAMILIES = {
         _bulk("ring, again, narrow", "ring, again", "cluster, again, narrow"),
         {"ring, again, narrow": {"M": 13, "N": 72, "K": 20}},
         beyond={
-            "ring_dropped": "an integer without a value ends it",
             "slots_miscounted": "it counts iterations and no slots; those of the text are read back",
             "slots_miscounted_alike": "it counts iterations and no slots; those of the text are read back",
         },
@@ -173,7 +172,6 @@ FAMILIES = {
         _bulk("turns, stored", "turns"),
         {"turns, stored": {"M": 5, "N": 136, "K": 20}},
         beyond={
-            "start_further": "an integer without a value ends it",
             "pass_before_the_last_wait": "its threads are not at the pace at which it matters",
         },
         mild={"next_producer": IDLE},

@@ -77,10 +77,8 @@ class RingThread:
         """The iterations of a loop, and in a ring the number of each among those of all runs, of other groups, too."""
         ring = loop.ring
         if ring and ring.group:
-            others = GROUPS - 1 if ring.number in self.env else self.env[ring.group]
-            self.env[ring.number] = self.env.get(ring.number, 0) + others * count
-        elif ring:
-            self.env.setdefault(ring.number, 0)
+            self.env[ring.number] += (GROUPS - 1 if ring in self.turned else self.env[ring.group]) * count
+            self.turned.add(ring)
         for value in self.iterations(loop, count):
             yield value
             if ring:

@@ -122,13 +122,14 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         self.number, self.terms, self.exchanges = number, terms, 0
         self.shared, self.epoch = shared, epoch
         self.registers, self.alive, self.functions, self.seen, self.known = {}, set(), {}, {}, set()
-        self.started, self.flags = [], {}
+        self.started, self.flags, self.turned = [], {}, set()
         self.start_products()
         self.groups = [[]]  # asynchronous copies: those not yet in a group last
         self.env = dict(home.sizes)
         places = dict(zip((*BLOCKS, *THREADS), (*block, *thread), strict=True))
         self.env |= coordinates(home.launch, places, home.sizes)
         self.env[home.launch.tid] = home.launch.flat.evaluate(self.env)
+        self.env |= {n.ring.number: 0 for n in home.launch.nodes if isinstance(n, For) and n.ring}
 
     def steps(self):
         """Runs to the end; yields at each barrier and each exchange, told by the path of list places to it."""
