@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.support.cover import first
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
@@ -136,7 +137,7 @@ def _holds(condition, sizes):
     return value == 0 if condition.equal else value >= 0
 
 
-@CASES
+@pytest.mark.parametrize("tree", first(TREES.values(), 3), ids=TREES)
 def test_every_net_follows_it(tree):
     for version in ({}, {"vector": False}, {"whole": True}):
         launches = lower(tree, **version)

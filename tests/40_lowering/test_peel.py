@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.cover import first
 from tests.support.in_line import in_line
 from tests.support.simulator.threads import faults
 from tests.support.written import PRODUCT, ahead
@@ -55,7 +56,7 @@ def test_a_wait_inside_the_loop_is_for_the_last_tile_too():
         right(tree, {"M": 9, "N": 17, "K": 4}, {"M": 9, "N": 17, "K": 8}, {"M": 9, "N": 17, "K": 21})
 
 
-@pytest.mark.parametrize("k", [4, 8, 12, 16, 17])
+@pytest.mark.parametrize("k", first([8, 17, 4, 12, 16], 2))
 @pytest.mark.parametrize("stages", [2, 3])
 def test_the_last_slot_of_a_number_of_tiles_that_is_known_is_a_number(k, stages):
     tree = ahead(ACROSS, PRODUCT.replace("[M, K]", f"[M, {k}]").replace("[K, N]", f"[{k}, N]"), STAGES=stages)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.cover import first
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
@@ -185,7 +186,7 @@ def test_nothing_is_left_to_do_where_the_product_cuts_off() -> None:
     assert "tf32_fragment" not in text
 
 
-@FORMS
+@pytest.mark.parametrize("text", first(TEXTS.values()), ids=TEXTS)
 def test_the_text_reads_back_and_the_simulator_runs_it(text: str) -> None:
     tree = tree_from(text)
     launches = lower(tree)

@@ -96,6 +96,7 @@ def test_python_advises_too() -> None:
     assert "x 4.13" in str(first)
 
 
+@pytest.mark.long
 @pytest.mark.nvrtc
 def test_smaller_tiles_spill_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     values = ["--any-value", "--set", "TK=4", "WM=16", "WN=16", "--size", "M=1024", "N=1024", "K=1024"]

@@ -85,8 +85,8 @@ def test_a_stock_schedule_by_form_is_told(tmp_path, cli):
     text = "kernel mm(X: f32[T, D], W: f32[D, F]) -> Y: f32[T, F]:\n    Y[t, f] = sum[d](X[t, d] * W[d, f])\n"
     (tmp_path / "mm.tg").write_text(text)
     (tmp_path / "most.tg").write_text(text.replace("sum", "max"))
-    told = cli(["suggest", f"{tmp_path}/mm.tg", "--machine", "h100"])
+    sizes = ["--size", "T=512", "D=512", "F=512"]  # without them there is a family, too
+    told = cli(["suggest", f"{tmp_path}/mm.tg", "--machine", "h100", *sizes])
     assert "gemm.across serves this kernel, too, with M = T, K = D, N = F; i = t, j = f, k = d; A = X," in told.err
     assert f"tilegen compare {tmp_path}/mm.tg --schedule gemm.across --suggest sets it beside" in told.err
-    sizes = ["--size", "T=512", "D=512", "F=512"]  # without them there is a family, too
     assert "serves" not in cli(["suggest", f"{tmp_path}/most.tg", "--machine", "h100", *sizes]).err

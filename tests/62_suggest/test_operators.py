@@ -31,7 +31,7 @@ COVER = {
     "nonzero",
     "nonzero_in_rows",
 }
-SLOW = {"attention", "convolutions", "products", "transposed_convolutions"}
+QUICK = {"activations", "lists", "reductions"}
 COVERED = [pytest.param(*each, marks=[] if each[1] in COVER else [pytest.mark.long]) for each in KERNELS]
 
 
@@ -41,7 +41,7 @@ def suggestion(stem: str, name: str) -> str:
     return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
 
 
-@pytest.mark.parametrize("stem", [pytest.param(s, marks=[pytest.mark.long] * (s in SLOW)) for s in FILES])
+@pytest.mark.parametrize("stem", [pytest.param(s, marks=[pytest.mark.long] * (s not in QUICK)) for s in FILES])
 def test_suggestions_are_read(stem, golden):
     golden("\n".join(suggestion(stem, name) for name in FILES[stem].kernels), f"suggest/{stem}.tg")
 

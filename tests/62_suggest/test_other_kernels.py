@@ -76,6 +76,7 @@ def suggestion(name):
     return suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))
 
 
+@pytest.mark.long
 def test_suggestions_are_read(golden):
     golden("\n".join(map(suggestion, KERNELS)), "suggest/others.tg")
 

@@ -127,6 +127,7 @@ def test_nothing_else_of_tunings_is_timed_on_a_device_meanwhile() -> None:
     assert all(one[1] <= two[0] for one, two in pairwise(sorted(spans)))
 
 
+@pytest.mark.long
 @pytest.mark.pocl
 def test_a_dask_cluster_evaluates(tmp_path, monkeypatch, capsys) -> None:
     distributed = pytest.importorskip("distributed")

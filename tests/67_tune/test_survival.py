@@ -66,6 +66,7 @@ def survive(tmp_path: Path, device: str, seconds: float, monkeypatch: pytest.Mon
     assert "SIGABRT" in (bad[poisoned.CRASHES].error or "")
 
 
+@pytest.mark.long
 @pytest.mark.pocl
 def test_a_fifth_of_poisoned_candidates_is_survived(tmp_path, monkeypatch) -> None:
     survive(tmp_path, "cpu", 2.0, monkeypatch)
