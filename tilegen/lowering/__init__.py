@@ -29,8 +29,9 @@ from tilegen.lowering.guards.whole import whole_tiles
 from tilegen.lowering.guards.zeros import declare_zeros
 from tilegen.lowering.integers.integers import choose_integers, fits
 from tilegen.lowering.launch.coordinates import Coordinates, coordinates
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.lists import with_places
-from tilegen.lowering.launch.program import For, Launch, Spmd, nodes
+from tilegen.lowering.launch.program import For, Spmd, nodes
 from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.launch.used import used_buffers, used_sizes
 from tilegen.lowering.outline.full_tiles import name_tests

@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.ir.printing.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 from tilegen.poly import Facts
 from tilegen.proof.dependent_launch import without_launch_waits
 from tilegen.proof.lift import Lifted, lift

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from tilegen.lowering.launch.program import Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import Spmd, nodes
 from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await
 from tilegen.lowering.sync.dependent_launch import is_set_up
 from tilegen.poly import Refused

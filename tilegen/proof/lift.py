@@ -22,8 +22,16 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import Access, Buffer, Condition, Kernel, Load, Loop, Node, Stmt, Tree
 from tilegen.ir.walk import leaves, rewrite_accesses, substitute, walk
 from tilegen.lowering.guards.known import implication_checker
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import Combine, Declare, For, Launch, Spmd, names_in, nodes
+from tilegen.lowering.launch.program import (
+    Combine,
+    Declare,
+    For,
+    Spmd,
+    names_in,
+    nodes,
+)
 from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.obligations import Extra, Question, questions

@@ -12,7 +12,7 @@ from tilegen.ir.nodes import Condition
 from tilegen.lowering.integers.integers import claims, fit_somewhere, holds
 from tilegen.lowering.integers.pitches import pitch_of
 from tilegen.lowering.launch.grid import limits_of_grid
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 from tilegen.poly import Facts, Refused, Unproved
 
 REGISTERS = 512 * 1024  # of local memory, where registers lie that a GPU has not

@@ -16,7 +16,15 @@ from tilegen.ir.reductions.linear import words_of_blocks
 from tilegen.ir.walk import accesses, loads
 from tilegen.judge import check_apart
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Declare, For, If, Launch, Spmd, nodes, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Declare,
+    For,
+    If,
+    Spmd,
+    nodes,
+    with_lists,
+)
 from tilegen.lowering.launch.timelines import LookBack
 from tilegen.poly import Refused
 from tilegen.proof.lift import Lifted

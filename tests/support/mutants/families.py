@@ -28,7 +28,7 @@ from tests.support.warpgroup_kernels import CASES as WARPGROUPS
 from tests.support.written import tree_from
 from tilegen.ir.nodes import Tree
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 from tilegen.proof import prove
 
 Fault = Callable[[Launch], Iterator[Launch]]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tilegen.backends.compiler import nvrtc
 from tilegen.errors import DeviceError, UsageError, did_you_mean
 from tilegen.ir.hardware.instructions import ARCHITECTURES, SPECIFIC_ARCHITECTURES, Instruction, arch_number
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 
 def instructions_of(launches: Iterable[Launch]) -> tuple[Instruction, ...]:

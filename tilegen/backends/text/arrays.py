@@ -7,7 +7,8 @@ from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer, Stmt, Tree
 from tilegen.ir.walk import writes
-from tilegen.lowering.launch.program import Launch, VectorCopy, VectorStore
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import VectorCopy, VectorStore
 from tilegen.lowering.launch.timelines import STORES, Box, LookBack
 
 

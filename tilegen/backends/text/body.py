@@ -24,6 +24,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, THREAD_KINDS, Acce
 from tilegen.ir.reductions.linear import LINEAR, after_step
 from tilegen.ir.reductions.ragged import term_of
 from tilegen.lowering.guards.ragged import left_to_test
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
 from tilegen.lowering.launch.program import (
     Call,
@@ -33,7 +34,6 @@ from tilegen.lowering.launch.program import (
     For,
     Function,
     If,
-    Launch,
     Let,
     Perform,
     Spmd,

@@ -8,7 +8,14 @@ from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Buffer
 from tilegen.ir.walk import accesses, gathers, walk
-from tilegen.lowering.launch.program import For, Function, Launch, Let, names_in, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    For,
+    Function,
+    Let,
+    names_in,
+    nodes,
+)
 from tilegen.lowering.outline.generalise import expressions
 
 _SPACES = ("global", "shared", "register")

@@ -9,7 +9,8 @@ from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import Const, Expr, Op
 from tilegen.ir.reductions.initial import init_value
 from tilegen.ir.reductions.linear import LINEAR
-from tilegen.lowering.launch.program import Combine, Launch
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import Combine
 
 
 def combine_lines(node: Combine, writer: Writer, launch: Launch) -> list[str]:

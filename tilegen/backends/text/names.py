@@ -6,7 +6,18 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.printing.reserved_words import fresh, means
-from tilegen.lowering.launch.program import Combine, Flag, For, Function, If, Launch, Let, Spmd, Start, rings
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Combine,
+    Flag,
+    For,
+    Function,
+    If,
+    Let,
+    Spmd,
+    Start,
+    rings,
+)
 from tilegen.lowering.launch.timelines import RingPlace
 
 _WORDS = {("l", True): "part", ("e", False): "element"}  # what distribute names; True of a loop

@@ -9,8 +9,9 @@ from tilegen.backends.text.tiles import tile_coordinates
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.walk import accesses
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.lists import taken_together
-from tilegen.lowering.launch.program import For, If, Launch, Spmd
+from tilegen.lowering.launch.program import For, If, Spmd
 
 
 def pointer_lines(launch: Launch, writer: Writer) -> dict[int, list[str]]:

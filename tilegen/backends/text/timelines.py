@@ -12,10 +12,10 @@ from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.ir.walk import rewrite_indices
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
     For,
     If,
-    Launch,
     Spmd,
     Start,
     TimelineNode,

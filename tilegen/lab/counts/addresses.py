@@ -12,7 +12,8 @@ from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Condition
 from tilegen.lab.counts.gathers import value_of
 from tilegen.lab.counts.sites import Site, iterations
-from tilegen.lowering.launch.program import For, Launch
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import For
 
 LINE = 128  # bytes of a cache line, and of all banks together
 _IDLE = -1

@@ -23,7 +23,7 @@ from tilegen.ir.parts.swizzle import Swizzle
 from tilegen.lab.counts.addresses import Pattern, patterns
 from tilegen.lab.counts.sites import Site
 from tilegen.lab.counts.widen import widen
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 BANKS = 32
 WORD = 4

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.ir.affine import Affine
 from tilegen.lab.counts.addresses import Ints, block_counts, thread_values
 from tilegen.lab.counts.sites import Site
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 _POINTS = 2**16  # of a dimension that are looked at; of more, some at equal distances
 

@@ -14,7 +14,7 @@ from tilegen.ir.affine import Affine, const
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Condition, Equation, Index
 from tilegen.ir.walk import gathers, loads, stmts
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 from tilegen.poly.system import Undecided, rows_of, solvable
 
 Ranges = tuple[tuple[str, int], ...]  # each loop with how often it runs

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilegen.ir.nodes import Cast, Const, Expr, Gather, Index, Load, Op, Scalar
 from tilegen.ir.walk import walk
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 Names = Mapping[str, Any]
 

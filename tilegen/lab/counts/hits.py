@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Stmt
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 
 def stored_hits(stmt: Stmt, launch: Launch) -> Iterator[Access]:

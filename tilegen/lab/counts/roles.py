@@ -14,7 +14,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Stmt
 from tilegen.ir.parts.role import role_number
 from tilegen.ir.walk import leaves, loads, loops
 from tilegen.lab.counts.addresses import block_places
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tilegen.lab.counts.gathers import names_in
 from tilegen.lab.counts.hits import stored_hits
 from tilegen.lab.counts.repeated import relevant_loops
 from tilegen.lab.counts.written_out import write_out_choices
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import (
     Combine,
@@ -24,7 +25,6 @@ from tilegen.lowering.launch.program import (
     Flag,
     For,
     If,
-    Launch,
     Let,
     Perform,
     Spmd,

@@ -24,7 +24,8 @@ from tilegen.lab.counts.roles import blocks_along
 from tilegen.lab.counts.sites import Site, ThreadProgram, WarpWork, Work, iterations
 from tilegen.lab.counts.tensor_cores import InstructionCount, count_of, operations_of
 from tilegen.lab.counts.widen import widen
-from tilegen.lowering.launch.program import For, Launch
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import For
 
 SECTOR = 32  # bytes of a transaction with global memory
 # Functions that the special function unit computes, 16 a cycle and SM; the others are several instructions.

@@ -15,7 +15,8 @@ from tilegen.ir.nodes import Load
 from tilegen.ir.reductions.ragged import Bound, Bounds, Found
 from tilegen.lab.counts.addresses import block_counts, thread_values
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, Launch, Spmd, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import For, Spmd, with_lists
 from tilegen.lowering.threads.dealing import loops_between_ends
 
 _SAMPLES = 64  # values of each name that is in an extent

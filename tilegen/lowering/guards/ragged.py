@@ -36,12 +36,12 @@ from tilegen.ir.reductions.ragged import (
 from tilegen.ir.reductions.scatter import speaks_of
 from tilegen.ir.walk import gathers, leaves, loads, rewrite, rewrite_nodes, stmts, writes
 from tilegen.lowering.guards.guards import IsImplied
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
     Declare,
     Flag,
     For,
     If,
-    Launch,
     Perform,
     Spmd,
     Start,

@@ -28,6 +28,7 @@ from tilegen.ir.nodes import (
 )
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch.coordinates import extents_of
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
     Call,
     Combine,
@@ -36,7 +37,6 @@ from tilegen.lowering.launch.program import (
     For,
     Function,
     If,
-    Launch,
     Let,
     Spmd,
     Start,

@@ -9,7 +9,7 @@ from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Condition, Loop, Node
 from tilegen.ir.walk import leaves, loops
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Launch
+from tilegen.lowering.launch.launch import Launch
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from tilegen.ir.nodes import BLOCK_KINDS, Stmt
 from tilegen.ir.parts.lists import takes_together
-from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Spmd,
+    nodes,
+)
 
 SHARED_BYTES = 33 * 4  # of the first place of a block, and of how many hits each of its warps has
 _WARP = 32

@@ -18,7 +18,16 @@ from tilegen.ir.affine import Affine, Div, var
 from tilegen.ir.nodes import Condition
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import rewrite
-from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, with_body, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Flag,
+    For,
+    If,
+    Let,
+    Spmd,
+    with_body,
+    with_lists,
+)
 
 Tests = tuple[Condition, ...]
 

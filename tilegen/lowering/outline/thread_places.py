@@ -12,7 +12,8 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses, rewrite_indices
-from tilegen.lowering.launch.program import Declare, Launch, Let, names_in
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import Declare, Let, names_in
 
 OFTEN = 3  # index expressions with a place that is worth a name
 

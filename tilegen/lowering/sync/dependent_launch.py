@@ -11,7 +11,13 @@ from dataclasses import replace
 from itertools import takewhile
 
 from tilegen.ir.nodes import Const
-from tilegen.lowering.launch.program import Declare, Flag, Launch, Let, Spmd
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Declare,
+    Flag,
+    Let,
+    Spmd,
+)
 from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, StartBarriers
 
 

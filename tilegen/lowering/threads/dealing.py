@@ -31,7 +31,14 @@ from tilegen.ir.reductions.ragged import Bounds, Found
 from tilegen.ir.walk import loops, rewrite_nodes
 from tilegen.judge import boxes_in
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, Launch, Spmd, names_in, nodes, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    For,
+    Spmd,
+    names_in,
+    nodes,
+    with_lists,
+)
 
 
 def walk_tiles(node: Node, buffers: Sequence[Buffer]) -> tuple[Node, tuple[Loop, ...]]:

@@ -16,7 +16,14 @@ from tilegen.ir.nodes import Loop, Stmt, Tree
 from tilegen.ir.reductions.linear import words_of_blocks
 from tilegen.ir.walk import accesses, loops
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import For, If, Launch, Spmd, nodes, with_body
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Spmd,
+    nodes,
+    with_body,
+)
 from tilegen.lowering.launch.timelines import LookBack
 
 _SHARED_BYTES = 24  # of the numbers of the block and of its launch, what is before it, and gaps at boundaries

@@ -24,7 +24,15 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes, substitute
-from tilegen.lowering.launch.program import For, If, Launch, Spmd, Start, nodes, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Spmd,
+    Start,
+    nodes,
+    with_lists,
+)
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import (
     CLUSTER,

@@ -11,7 +11,15 @@ from tilegen.ir.hardware.limits import CLUSTER_LIMIT
 from tilegen.ir.nodes import BLOCK_KINDS, THREAD_KINDS, Access, Buffer, Condition, Const, Expr, Stmt
 from tilegen.ir.walk import rewrite_indices, substitute
 from tilegen.lowering.launch.grid import Cluster
-from tilegen.lowering.launch.program import Declare, Flag, For, If, Launch, Let, Spmd
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Declare,
+    Flag,
+    For,
+    If,
+    Let,
+    Spmd,
+)
 from tilegen.poly import Refused
 
 Tests = tuple[Condition, ...]

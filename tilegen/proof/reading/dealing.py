@@ -29,7 +29,17 @@ from typing import cast
 from tilegen.ir.affine import const
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch.grid import Product
-from tilegen.lowering.launch.program import Flag, For, If, Launch, Let, Spmd, names_in, nodes, with_lists
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Flag,
+    For,
+    If,
+    Let,
+    Spmd,
+    names_in,
+    nodes,
+    with_lists,
+)
 from tilegen.lowering.launch.timelines import (
     CLUSTER,
     REGISTERS,

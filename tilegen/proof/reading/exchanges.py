@@ -15,7 +15,14 @@ from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.nodes import Condition, Load, Stmt
 from tilegen.ir.walk import loads, substitute, walk
 from tilegen.lowering.guards.guards import IsImplied
-from tilegen.lowering.launch.program import Combine, Declare, For, Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Combine,
+    Declare,
+    For,
+    Spmd,
+    nodes,
+)
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.reading.coordinates import Axes
 

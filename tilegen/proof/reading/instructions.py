@@ -27,8 +27,16 @@ from tilegen.ir.hardware.matching import (
 )
 from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.product_nodes import Described
-from tilegen.lowering.launch.program import For, If, Launch, Perform, Spmd, nodes, with_lists
+from tilegen.lowering.launch.program import (
+    For,
+    If,
+    Perform,
+    Spmd,
+    nodes,
+    with_lists,
+)
 from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.on_timelines import Does, OnTimeline, started

@@ -13,10 +13,10 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Buffer, Condition, Load, Stmt
 from tilegen.ir.reductions.ragged import only_where
 from tilegen.ir.walk import accesses, loads, rewrite_accesses, substitute, writes
+from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
     For,
     If,
-    Launch,
     Spmd,
     VectorCopy,
     VectorDeclare,

@@ -36,7 +36,18 @@ from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.hardware.threads import GROUPS
 from tilegen.ir.nodes import THREAD_KINDS, Access, Condition
 from tilegen.ir.walk import accesses, substitute, walk
-from tilegen.lowering.launch.program import Combine, For, If, Launch, Spmd, Start, names_in, nodes, rings, with_body
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Combine,
+    For,
+    If,
+    Spmd,
+    Start,
+    names_in,
+    nodes,
+    rings,
+    with_body,
+)
 from tilegen.lowering.launch.timelines import (
     BLOCK,
     CONSUMERS,

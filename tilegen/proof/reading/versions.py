@@ -18,7 +18,15 @@ from tilegen.ir.walk import loads, rewrite, walk
 from tilegen.lowering.guards.guards import IsImplied
 from tilegen.lowering.guards.known import implication_checker
 from tilegen.lowering.guards.reads import inside
-from tilegen.lowering.launch.program import Combine, Declare, For, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Combine,
+    Declare,
+    For,
+    If,
+    Spmd,
+    nodes,
+)
 from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
 from tilegen.poly import Refused, Unproved
 

@@ -20,7 +20,8 @@ from math import prod
 
 from tilegen.ir.hardware.budgets import FEWEST, MOST, UNIT, WARPGROUP, launched_registers
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.launch.program import If, Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import If, Spmd, nodes
 from tilegen.lowering.launch.timelines import REGISTERS, Arrive, Await, is_event
 from tilegen.poly import Refused
 from tilegen.proof.reading.roles import consuming_threads

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from tilegen.ir.affine import Affine, Atom, Div
 from tilegen.ir.printing.reserved_words import fresh
-from tilegen.lowering.launch.program import For, Launch
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import For
 
 OFTEN = 3  # index expressions with a number that is worth a name
 

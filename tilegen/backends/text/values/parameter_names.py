@@ -15,7 +15,8 @@ from tilegen.ir.nodes import Access, Buffer
 from tilegen.ir.parts.named import Named
 from tilegen.ir.printing.reserved_words import means
 from tilegen.ir.walk import accesses, loads, loops, stmts
-from tilegen.lowering.launch.program import Function, Launch
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import Function
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ from tilegen.ir.nodes import BLOCK_KINDS, Access
 from tilegen.ir.printing.reserved_words import fresh
 from tilegen.ir.walk import accesses
 from tilegen.lowering.launch.coordinates import extents_of
-from tilegen.lowering.launch.program import Call, For, Function, If, Launch, Spmd, nodes
+from tilegen.lowering.launch.launch import Launch
+from tilegen.lowering.launch.program import (
+    Call,
+    For,
+    Function,
+    If,
+    Spmd,
+    nodes,
+)
 
 Places = tuple[Affine, ...]  # of an element, the slowest dimension first
 
