@@ -50,6 +50,7 @@ LARGEST_TILE = 5000
 LITTLE = {"GZ": 2, "TN": 1, "KP": 64}
 # Of rows that data give, tiles from each place where one may start.
 TILES = {("grouped", "balanced"): {"TM": 64, "TN": 64}}
+TILES |= {("sequences", schedule): {"T": 16} for schedule in ("threads", "tiles")}
 
 
 def lighter(name, schedule):
