@@ -340,6 +340,7 @@ def _find_unrepaired(storage: Storage, question: Rows, reader: Touch, right: _Wr
         pieces += [question + there + first + last for first in after for last in ahead]
     loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
     named = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
+    named |= dict.fromkeys(right.names.values())  # each piece would have loops of its own in their place
     point = find_uncovered(question, pieces, list(named))
     return None if point is None else question + _point_rows(point)
 
