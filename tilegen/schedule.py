@@ -35,6 +35,7 @@ from tilegen.ir.steps import (
     StepCall,
     Word,
     is_word,
+    tensor_of_type,
     text_of_argument,
     text_of_call,
 )
@@ -169,7 +170,7 @@ def apply(
 
     An error in a step that the schedule inherits says so, and so does one in a schedule that is for several kernels.
     """
-    values, judge = _parameters(schedule, parameters or {}), _judge_of(accepted)
+    values, judge = _parameters(schedule, parameters or {}, kernel), _judge_of(accepted)
     ahead = {result.text for call in schedule.steps for result in call.results}
     stages: tuple[Stage, ...] = (judge(_start_stage(kernel)),)
     for call in schedule.steps:
@@ -323,18 +324,26 @@ def settings(values: Mapping[str, object]) -> dict[str, Setting]:
     return words | integers({name: value for name, value in values.items() if name not in words})
 
 
-def _parameters(schedule: Schedule, given: Mapping[str, Setting]) -> dict[str, Setting]:
+def _parameters(schedule: Schedule, given: Mapping[str, Setting], kernel: Kernel) -> dict[str, Setting]:
+    """The values of all parameters, in place of `A.type` the type of the kernel's A."""
+    types = {tensor.name: tensor.dtype for tensor in kernel.tensors}
+    found = dict[str, Setting]()
     known = [p.name for p in schedule.parameters]
     for parameter in schedule.parameters:
         value = given.get(parameter.name, parameter.default)
         if isinstance(value, str) != isinstance(parameter.default, str):
             kind = "a word" if isinstance(parameter.default, str) else "an integer"
             raise UsageError(f"the parameter '{parameter.name}' is {kind}, and not {value!r:.80}", parameter.span)
+        tensor = tensor_of_type(value)
+        if tensor and tensor not in types:
+            notes = did_you_mean(tensor, types, "its tensors are")
+            raise StepError(f"kernel '{kernel.name}' has no tensor '{tensor}'", parameter.span, notes=notes)
+        found[parameter.name] = types[tensor] if tensor else value
     for name in given:
         if name not in known:
             notes = did_you_mean(name, known, "its parameters are")
             raise StepError(f"schedule '{schedule.name}' has no parameter '{name}'", schedule.span, notes=notes)
-    return {p.name: given.get(p.name, p.default) for p in schedule.parameters}
+    return found
 
 
 # -- steps given from Python

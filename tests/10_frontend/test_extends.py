@@ -178,3 +178,39 @@ def test_schedules_of_another_file_of_the_folder_are_extended(tmp_path):
     base.unlink()
     with pytest.raises(SourceError, match=r"there is no schedule 'base\.plain' to extend"):
         tilegen.load(tmp_path / "more.tg")
+
+
+def test_of_a_stock_schedule_for_several_kernels_a_text_with_one_has_that():
+    kernel = "kernel hgemm_f16(A: f16[M, K], B: f16[K, N]) -> C: f16[M, N]:\n    C[i, j] = A[i, 0] * B[0, j]\n"
+    module = parse(Source("mine.tg", f"{kernel}\nschedule mine extends hgemm.overlapped\n"))
+    assert [s.kernel for s in module.schedules] == ["hgemm_f16"]
+
+
+TYPED = """
+kernel plain(X: f32[N]) -> Y: f32[N]:
+    Y[i] = X[i]
+
+kernel short(X: f16[N]) -> Y: f16[N]:
+    Y[i] = X[i]
+
+kernel other(A: i8[N]) -> B: i8[N]:
+    B[i] = A[i]
+
+schedule s for plain, short(IN=X.type, T=64):
+    tile(i, T) -> b, t
+    tensorize(t, by=move_{IN})
+
+schedule mine for other extends s
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "schedule", "word"), [("plain", "s", "f32"), ("short", "s", "f16"), ("other", "mine", "i8")]
+)
+def test_a_parameter_may_be_the_type_of_a_tensor_of_the_kernel(kernel, schedule, word):
+    file = tilegen.api.from_text(TYPED)
+    with pytest.raises(SourceError, match=f"there is no instruction 'move_{word}'"):
+        file.kernel(kernel).schedule(schedule)
+    with pytest.raises(SourceError, match="there is no instruction 'move_bf16'"):
+        file.kernel(kernel).schedule(schedule, IN="bf16")
+    assert "(IN=X.type, T=64)" in file.self_contained("s", "short")

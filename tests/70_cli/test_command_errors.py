@@ -59,7 +59,7 @@ COMMANDS = {
     "new_no_schedule": "new other.tg --from gemm:tild",
     "new_no_folder": "new none/other.tg --from gemm:tiled",
     "new_refused": "new other.tg --from two.tg:first",
-    "new_for_several": "new other.tg --from gemm_transposed:tiled",
+    "kernels_without_a_name": "check gemm_transposed",
     "stock_no_schedule": "show gemm:tild",
     "schedule_twice": "show gemm:tiled --schedule tiled",
     "no_candidate": "show own.tg:s --set T=12",

@@ -31,12 +31,13 @@ LISTS = {"keypoints", "compaction"}  # files whose results are in any order
 
 
 def cases():
-    """(file, schedule) for each stock schedule; one that is for several kernels is `kernel.schedule` for each."""
+    """(file, schedule) for each stock schedule; `kernel.schedule` for further kernels of one that is for several."""
     return [(name, label(s)) for name, module in modules().items() for s in module.schedules]
 
 
 def label(schedule):
-    return schedule.name if len(schedule.kernels) == 1 else f"{schedule.kernel}.{schedule.name}"
+    alone = len(schedule.kernels) == 1 or schedule.kernel == Path(schedule.span.source.name).stem
+    return schedule.name if alone else f"{schedule.kernel}.{schedule.name}"
 
 
 def find(name, schedule):

@@ -138,34 +138,31 @@ class File:
             raise UsageError(error.message, error.span, witness=error.witness, notes=notes) from None
 
     def schedule(self, name: str, fix: Mapping[str, float] | None = None, /, **parameters: Setting) -> Scheduled:
-        """The schedule `name` applied to its kernel; where it is for several, say kernel("..").schedule(name).
+        """The schedule `name` applied to its kernel, of several to the first; another: kernel("..").schedule(name).
 
         Args:
             fix: attributes of the kernel, and sizes to fix as constants.
             parameters: values for the schedule's parameters.
 
         Raises:
-            UsageError: no such schedule, or one for several kernels.
+            UsageError: no such schedule.
             SourceError, StepError, IllegalStep: as the steps say.
         """
         named = self.find_schedule(name)
         return self.kernel(named.kernel, **(fix or {})).schedule(name, **parameters)
 
     def find_schedule(self, name: str, kernel: str | None = None) -> Schedule:
-        """The schedule `name` with its steps, for `kernel` where that is given.
+        """The schedule `name` with its steps, for `kernel` where that is given, else for the first that its head names.
 
-        Raises UsageError where there is none, and where it is for several kernels, none of which is given.
+        Raises UsageError where there is none.
         """
         found = [s for s in self.schedules if s.name == name]
         for schedule in found:
-            if schedule.kernel == kernel or (kernel is None and len(found) == 1):
+            if kernel in (None, schedule.kernel):
                 return schedule
-        if found and kernel is not None:
+        if found:
             kernels = " and ".join(f"'{k}'" for k in found[0].kernels)
             raise UsageError(f"schedule '{name}' is for kernel {kernels}, not for '{kernel}'")
-        if found:
-            kernels = ", ".join(found[0].kernels)
-            raise UsageError(f"schedule '{name}' is for several kernels: say which", notes=(kernels,))
         known = [s.name for s in self.schedules]
         notes = did_you_mean(name, known, "its schedules are")
         raise UsageError(f"{self.source.name} has no schedule '{name}'", notes=(*notes, *filter(None, [self.remark])))

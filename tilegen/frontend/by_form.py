@@ -10,7 +10,17 @@ from tilegen.errors import Source, Span
 from tilegen.ir.comparison.form import Names
 from tilegen.ir.nodes import LOOP_KINDS, Kernel
 from tilegen.ir.parameter_facts import Fact, Operation
-from tilegen.ir.steps import Argument, Arithmetic, Define, Items, Parameter, StepCall, Word, text_of_call
+from tilegen.ir.steps import (
+    Argument,
+    Arithmetic,
+    Define,
+    Items,
+    Parameter,
+    StepCall,
+    Word,
+    tensor_of_type,
+    text_of_call,
+)
 
 
 def names_of(kernel: Kernel) -> set[str]:
@@ -81,7 +91,10 @@ class Renaming:
         return call if renamed == call else replace(renamed, text=text_of_call(renamed))
 
     def parameter(self, parameter: Parameter) -> Parameter:
-        return replace(parameter, name=self.own.get(parameter.name, parameter.name))
+        default, tensor = parameter.default, tensor_of_type(parameter.default)
+        if tensor:
+            default = f"{self.names.tensors.get(tensor, tensor)}.type"
+        return replace(parameter, name=self.own.get(parameter.name, parameter.name), default=default)
 
     def fact(self, fact: Fact) -> Fact:
         text = re.sub(r"[A-Za-z_]\w*", lambda word: self.own.get(word[0], word[0]), fact.text)

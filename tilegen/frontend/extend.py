@@ -136,7 +136,7 @@ def _flat(
         inherited = _flat(by_name[base.text], by_name, known, texts, (*around, name))
         found = _extend_by_form(declared, base, inherited, texts, "")
     else:
-        inherited = _stock_base(declared, base, by_name, texts.stock)
+        inherited = _stock_base(declared, base, by_name, texts)
         found = _extend_by_form(declared, base, inherited, texts, base.text.rpartition(".")[0])
     check_facts(found.facts, found.parameters)
     _check_used(declared, found)
@@ -153,13 +153,13 @@ def _check_used(declared: ScheduleDecl, flat: _Flat) -> None:
             raise SourceError(f"no step uses the parameter '{parameter.name}'", parameter.span, notes=near)
 
 
-def _stock_base(
-    declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], stock: Callable[[str], Sequence[Schedule]]
-) -> _Flat:
-    file, _, name = base.text.rpartition(".")
+def _stock_base(declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], texts: Texts) -> _Flat:
+    """A schedule of another file; where that is for kernels of this text, it is for these alone."""
+    stock, (file, _, name) = texts.stock, base.text.rpartition(".")
     offered = [schedule for schedule in stock(file) if schedule.name == name] if file else []
     if offered:
-        kernels = tuple(Name(kernel, base.span) for kernel in offered[0].kernels)
+        own = [kernel for kernel in offered[0].kernels if texts.kernel("", kernel)]
+        kernels = tuple(Name(kernel, base.span) for kernel in own or offered[0].kernels)
         return _Flat(kernels, offered[0].parameters, offered[0].steps, offered[0].facts)
     names = [f"{file}.{s.name}" for s in stock(file)] if file else [n for n in by_name if n != declared.name.text]
     notes = did_you_mean(base.text, names)

@@ -25,6 +25,12 @@ def is_word(text: str) -> bool:
     return _WORD.fullmatch(text) is not None
 
 
+def tensor_of_type(value: Setting) -> str:
+    """Of `A.type` the tensor; empty where a parameter has another value."""
+    found = re.fullmatch(rf"({_NAME.pattern})\.type", value) if isinstance(value, str) else None
+    return found[1] if found else ""
+
+
 @dataclass(frozen=True)
 class Word:
     """A name: of a loop, a buffer (`A.shared`), a kind (`block.x`), a flag or a parameter."""
@@ -67,7 +73,8 @@ class Dots:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Setting = int | str  # the value of a parameter: a number, or a word that names a type or an instruction
+# The value of a parameter: a number, or a word that names a type or an instruction; A.type is the type of a tensor.
+Setting = int | str
 Argument = Word | Number | Arithmetic | Items | Dots
 
 

@@ -261,16 +261,16 @@ class Selection:
 
 
 def select(request: Request) -> Selection:
-    """The kernel and the schedules that are asked for.
+    """The kernel and the schedules that are asked for, the first one for the first kernel that it names.
 
     Without names these are all schedules of the kernel, or of the only kernel that has any.
 
     Raises:
-        UsageError: there are none of these names, or there are schedules for several kernels.
+        UsageError: there are none of these names, or there are schedules for several kernels and no name.
     """
     file, names = request.load(), request.schedule
-    known = sorted({s.kernel for s in file.schedules if not names or s.name == names[0]})
-    wanted = request.kernel or (known[0] if len(known) == 1 else None)
+    known = list(dict.fromkeys(s.kernel for s in file.schedules if not names or s.name == names[0]))
+    wanted = request.kernel or (known[0] if names and known or len(known) == 1 else None)
     if wanted is None and len(known) > 1:
         message = f"{file.source.name} has schedules for several kernels: say --kernel"
         raise UsageError(message, notes=(", ".join(known),))

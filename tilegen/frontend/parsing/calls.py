@@ -21,6 +21,7 @@ from tilegen.ir.steps import (
     Setting,
     StepCall,
     Word,
+    tensor_of_type,
 )
 
 
@@ -111,7 +112,10 @@ def _parameter(place: Place, tree: Branch) -> Parameter:
 def setting_of(place: Place, tree: Branch) -> Setting:
     sign, digits = tree.children if len(tree.children) == 2 else (None, tree.children[0])
     span = place.of(tree)
-    if token(digits).type == "NAME":
+    if token(digits).type == "RESULT":
+        if "." in str(digits) and not tensor_of_type(str(digits)):
+            notes = ("IN=A.type is the type of the tensor A, whichever the kernel is",)
+            raise SourceError(f"a parameter has no value '{digits}'", span, notes=notes)
         return str(digits)
     value = number(token(digits), span)
     if isinstance(value, float):
