@@ -6,8 +6,8 @@ from itertools import pairwise, takewhile
 import numpy as np
 import pytest
 
-from tests.support.cover import each_stock_schedule
-from tests.support.stock import LISTS, find, lighter, modules, schedule_stock
+from tests.support.cover import cover, each_stock_schedule
+from tests.support.stock import LISTS, cases, find, lighter, modules, schedule_stock
 from tests.support.stored import drawn
 from tilegen.frontend.data import data_folder, stock_source
 from tilegen.frontend.stock import stock_names
@@ -60,8 +60,16 @@ def inputs(kernel, sizes, seed=0):
     return drawn(kernel, sizes, draw)
 
 
-@pytest.mark.parametrize("sizes", [ODD, EVEN], ids=["odd", "even"])
-@each_stock_schedule
+def _sized():
+    """Each schedule at odd sizes, and the cover at even ones: PoCL runs all of them at both."""
+    for name, schedule in cases():
+        of_cover = (name, schedule) in cover()
+        for sizes, kind in ((ODD, "odd"), (EVEN, "even"))[: 1 + of_cover]:
+            marks = () if of_cover else pytest.mark.long
+            yield pytest.param(name, schedule, sizes, id=f"{name}.{schedule}-{kind}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "schedule", "sizes"), list(_sized()))
 def test_final_tree_computes_the_kernel(name, schedule, sizes):
     if name in LISTS:
         pytest.skip("lists in any order have tests/80_random/test_random_lists.py")

@@ -13,7 +13,7 @@ from tests.support.generators.steps import WORDS
 from tilegen.backends.devices.opencl import unavailable_reason
 from tilegen.primitives import registry
 
-CHUNKS, CASES = 20, 100  # of the fixed cases that every test run does
+CHUNKS, CASES = 10, 100  # of the fixed cases that every test run does
 TEST_SEED = 20261121
 
 
