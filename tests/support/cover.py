@@ -64,13 +64,21 @@ def features(name: str, schedule: str) -> set[tuple[str, ...]]:
 
 
 def greedy_cover() -> list[tuple[str, str]]:
-    """Always the schedule that has most of what is missing; of equals the one with the smallest program."""
+    """Always the schedule that has most of what is missing for the size of its program.
+
+    Then each of them gives way to the smallest one that has what it alone has, if there is anything.
+    """
     has = {case: features(*case) for case in cases()}
     size = {case: sum(1 for launch in lower_stock(*case) for _ in walk(launch.body)) for case in has}
-    missing, chosen = set().union(*has.values()), []
+    every, chosen = set().union(*has.values()), []
+    missing = set(every)
     while missing:
-        chosen.append(max(has, key=lambda case: (len(has[case] & missing), -size[case])))
+        chosen.append(max(has, key=lambda case: len(has[case] & missing) / size[case]))
         missing -= has[chosen[-1]]
+    for case in sorted(chosen, key=size.__getitem__, reverse=True):
+        chosen.remove(case)
+        if alone := every.difference(*(has[other] for other in chosen)):
+            chosen.append(min((other for other in has if alone <= has[other]), key=size.__getitem__))
     return chosen
 
 
