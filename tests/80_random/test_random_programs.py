@@ -24,7 +24,7 @@ def test_fixed_cases(chunk):
     assert len(careful) + counts["unproved"] <= CASES // 20, careful
 
 
-@pytest.mark.parametrize("cases", first([range(4), range(4, 8), *(range(n, n + 8) for n in range(8, 32, 8))]), ids=str)
+@pytest.mark.parametrize("cases", first([range(4), range(4, 8), range(8, 16)]), ids=str)
 def test_fixed_products(cases):
     """By tensor cores; PoCL runs what the instructions mean."""
     share = 0.3 if unavailable_reason() is None else 0.0
