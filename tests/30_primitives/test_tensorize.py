@@ -60,6 +60,19 @@ def test_loads_are_instructions_too():
     check(tree, {"M": 3, "N": 9, "K": 5})
 
 
+@pytest.mark.parametrize(
+    "by", ["[ldmatrix_b_bf16, ldmatrix_b_trans_bf16]", "[ldmatrix_b_trans_bf16, ldmatrix_b_bf16, ldmatrix_b_f8]"]
+)
+@pytest.mark.parametrize(
+    ("b", "storage", "fits"), [("k, j", "K, N", "ldmatrix_b_trans_bf16"), ("j, k", "N, K", "ldmatrix_b_bf16")]
+)
+def test_of_several_it_is_the_one_whose_rows_run_as_the_operands(by, b, storage, fits):
+    text = LOADED.replace("B[k, j]", f"B[{b}]").replace("B: bf16[K, N]", f"B: bf16[{storage}]")
+    tree = tree_from(text.replace("by=ldmatrix_b_trans_bf16", f"by={by}"))
+    assert nests(tree)[1][0] == fits
+    check(tree, {"M": 3, "N": 9, "K": 5})
+
+
 @pytest.mark.parametrize("name", ["elements", "ldmatrix"])
 def test_each_lane_has_its_part_as_reviewed(name, golden):
     """Loops over elements become loops over the lanes and over what is left to each of them."""

@@ -281,7 +281,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
     constexpr int TM = 128, TN = 64, KI = 16, STAGES = 6;
     const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 8};
     const int w = uniform(threadIdx.y);  // tile(bj, 2) -> bj, w; bind(w, block.z)
-    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
     const int lane = threadIdx.x;
     const int ko_count = (K + 63) / 64;
 
@@ -294,10 +294,10 @@ swiglu(const __grid_constant__ TensorMap A_map,
     __nv_bfloat16 (*As)[TM][64] = reinterpret_cast<__nv_bfloat16 (*)[TM][64]>(shared + 32768);
     // cache_shared(G, at=ko, vector=V, panel=64) -> Gs
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Gs)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared + 131072);
+    __nv_bfloat16 (*Gs)[64][TN] = reinterpret_cast<__nv_bfloat16 (*)[64][TN]>(shared + 131072);
     // cache_shared(U, at=ko, vector=V, panel=64) -> Us
     // element c of row r lies at c ^ ((r & 7) << 3)
-    __nv_bfloat16 (*Us)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared + 180224);
+    __nv_bfloat16 (*Us)[64][TN] = reinterpret_cast<__nv_bfloat16 (*)[64][TN]>(shared + 180224);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
     unsigned long long* emptied = reinterpret_cast<unsigned long long*>(shared + 229424);
 
@@ -345,7 +345,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n64k16_trans_bf16(Pf[wi], describe_128<1024, 0>(&As[ring.slot][wi * 64][fk * KI]),
-                                                   describe_128<1024, 0>(&Gs[ring.slot][0][fk * KI][0]));
+                                                   describe_128<1024, 0>(&Gs[ring.slot][fk * KI][0]));
                 }
 
                 #pragma unroll
@@ -353,7 +353,7 @@ swiglu(const __grid_constant__ TensorMap A_map,
                     #pragma unroll
                     for (int fk = 0; fk < 4; ++fk)
                         wgmma_m64n64k16_trans_bf16(Qf[wi], describe_128<1024, 0>(&As[ring.slot][wi * 64][fk * KI]),
-                                                   describe_128<1024, 0>(&Us[ring.slot][0][fk * KI][0]));
+                                                   describe_128<1024, 0>(&Us[ring.slot][fk * KI][0]));
 
                 complete_earlier_wgmma();
 

@@ -227,7 +227,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
     const int bi = blockIdx.y % ((M + TM - 1) / TM);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                        // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int w = uniform(threadIdx.y);               // tile(pz, 2) -> pq, w; bind(w, block.z)
-    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
     const int lane = threadIdx.x;
     const int ko_count = (K + TK - 1) / TK;
 
@@ -238,7 +238,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[1][128][64] = reinterpret_cast<__nv_bfloat16 (*)[1][128][64]>(shared + 32768);
-    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][1][64][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);

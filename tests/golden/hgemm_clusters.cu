@@ -273,7 +273,8 @@ hgemm(__nv_bfloat16* __restrict__ C,
     const Tiles tiles = {1, ((M + TM - 1) / TM + 1) / 2, (N + TN - 1) / TN, 4};
     const int ci = blockIdx.y;                  // tile(bi, 2) -> bi, ci; bind(ci, block.y)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    // tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
+    const int lane = threadIdx.x % 128;
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -283,7 +284,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);

@@ -243,7 +243,8 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
-    const int lane = threadIdx.x % 128;         // tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    // tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
+    const int lane = threadIdx.x % 128;
     const int tid = wi * 128 + lane;
     const int ko_count = (K + TK - 1) / TK;
 
@@ -254,7 +255,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);

@@ -284,7 +284,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     constexpr int TM = 128, TN = 128, TK = 64, KI = 16, STAGES = 6;
     const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 4};
     const int w = uniform(threadIdx.y);  // tile(bj, 2) -> bj, w; bind(w, block.z)
-    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=wgmma_m64n{TN}k{KI}_trans_{IN})
+    // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
     const int lane = threadIdx.x;
     const int ko_count = (K + TK - 1) / TK;
 
@@ -295,7 +295,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 32768);
-    // cache_shared(B, at=ko, vector=V, panel=64) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);

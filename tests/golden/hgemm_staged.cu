@@ -172,7 +172,7 @@ hgemm(const __nv_bfloat16* __restrict__ A,
         #pragma unroll
         for (int fj = 0; fj < 4; ++fj) {
             // tile(jn, 8) -> nj, j8
-            // tensorize(kk, nj, j8, by=ldmatrix_b_trans_{IN})
+            // tensorize(kk, nj, j8, by=[ldmatrix_b_{IN}, ldmatrix_b_trans_{IN}])
             ldmatrix_b_trans_bf16(
                 Bf[fk % 2][fj][0],
                 &Bs[slot][fk * KI + lane % 16][wj * WN + ((fj * 16 + (lane / 16) * 8) ^ ((lane & 7) << 3))]);

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.hardware.instructions import Instruction
-from tilegen.ir.hardware.matching import operand_points
+from tilegen.ir.hardware.instructions import Fragment, Instruction
+from tilegen.ir.hardware.matching import along_rows, operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive
@@ -78,10 +78,39 @@ class Tensorize:
     thread.z. Registers that are computed from fragments, element by element, are fragments, too, and so is what
     each lane reduces its own elements to: rfactor gives the lanes that share a row parts of their own. A sum that an
     instruction adds up goes in an order of its own. The text needs a GPU that has it.
+
+    Of several, `by=[wgmma_m64n256k16_bf16, wgmma_m64n256k16_trans_bf16]`, it is the first whose rows in shared memory
+    run as those of the operands do there, so that a schedule is for either storage order.
     """
 
     loops: tuple[LoopName, ...]
+    by: Instruction | tuple[Instruction, ...]
+
+    def apply(self, tree: Tree) -> Tree:
+        if isinstance(self.by, tuple):
+            each = [_Tensorize(self.loops, by) for by in self.by]
+            return next((one for one in each if one.rows_fit(tree)), each[-1]).apply(tree)
+        return _Tensorize(self.loops, self.by).apply(tree)
+
+
+@dataclass(frozen=True)
+class _Tensorize:
+    """The step with one instruction."""
+
+    loops: tuple[LoopName, ...]
     by: Instruction
+
+    def rows_fit(self, tree: Tree) -> bool:
+        """True if rows of operands in shared memory run along the same indices as the instruction's."""
+        performed = self._assign_indices(tree)
+        order = {buffer.name: buffer.order for buffer in tree.buffers}
+        return all(
+            along_rows(performed, layout).names() <= operand.index[order[operand.buffer][-1]].names()
+            for loop in loops(tree.body)
+            if (operands := operands_of(loop, performed)) is not None
+            for layout in self.by.operands
+            if not isinstance(layout, Fragment) and (operand := operands[layout.operand.name])
+        )
 
     def apply(self, tree: Tree) -> Tree:
         if self.by.name == tree.kernel.name:

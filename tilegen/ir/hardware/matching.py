@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from tilegen.ir.affine import Affine, const, names_of_atom
-from tilegen.ir.hardware.instructions import FORMATS
+from tilegen.ir.hardware.instructions import FORMATS, SharedMatrix, SharedRows
 from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses, walk
 
@@ -141,6 +141,13 @@ def operand_points(performed: Performed, operand: str) -> tuple[Affine, ...]:
     values = dict(zip(names, performed.indices, strict=True))
     index = equation.index if operand == equation.target else _index_of(equation.value, operand)
     return tuple(i.substitute(values) for i in index)
+
+
+def along_rows(performed: Performed, layout: SharedRows | SharedMatrix) -> Affine:
+    """The index that runs along a row of an operand in shared memory, in the nest's loops."""
+    along = {layout.along} if isinstance(layout, SharedMatrix) else layout.within.names()
+    points = zip(layout.indices, operand_points(performed, layout.operand.name), strict=True)
+    return sum((point for name, point in points if name in along), const(0))
 
 
 def _index_of(value: Expr, operand: str) -> tuple[Affine, ...]:

@@ -50,7 +50,7 @@ def bind(call: StepCall, instructions: Instructions = dict) -> Primitive:
     kinds = {f.name: str(f.type) for f in inside}
     arguments = {
         name: _instruction(value, name, call, instructions)
-        if kinds[name] == "Instruction"
+        if kinds[name].startswith("Instruction")
         else _convert(value, kinds[name], name, call)
         for name, value in given.items()
     }
@@ -119,8 +119,17 @@ def _convert(value: Argument, kind: str, name: str, call: StepCall) -> Any:
     return _word(value, name, call)
 
 
-def _instruction(value: Argument, name: str, call: StepCall, instructions: Instructions) -> Instruction:
-    word, known = _word(value, name, call), instructions()
+def _instruction(
+    value: Argument, name: str, call: StepCall, instructions: Instructions
+) -> Instruction | tuple[Instruction, ...]:
+    """The instruction that is named; of a list those that there are, for names with types need not all be some."""
+    known = instructions()
+    if isinstance(value, Items) and value.items:
+        there = [known[word] for each in value.items if (word := _word(each, name, call)) in known]
+        if there:
+            return tuple(there)
+        value = value.items[0]
+    word = _word(value, name, call)
     if word not in known:
         notes = did_you_mean(word, known) or ("tilegen help lists them",)
         raise SourceError(f"there is no instruction '{word}'", value.span or call.span, notes=notes)

@@ -18,7 +18,7 @@ _TYPES: dict[str, Any] = {
     "int": int,
     "int | None": int | None,
     "str": str,
-    "Instruction": str,
+    "Instruction | tuple[Instruction, ...]": str | Sequence[str],
     "LoopName": str,
     "LoopName | None": str | None,
     "BufferName": str,

@@ -16,11 +16,13 @@ from tilegen.primitives.rewriting.region import Point
 
 
 def in_panels(copy: Buffer, width: int) -> Buffer:
-    """`copy` with rows of `width` elements, and a dimension in front that counts the panels."""
+    """`copy` with rows of `width` elements, and a dimension in front that counts the panels; rows of one stay."""
     fastest = copy.order[-1]
     length = copy.shape[fastest].const
     if width < 1 or length % width:
         raise StepError(f"panels of {width} elements do not divide the {length} of a row of '{copy.name}'")
+    if width == length:
+        return copy
     rows = (const(width) if d == fastest else extent for d, extent in enumerate(copy.shape))
     order = (0, *(d + 1 for d in copy.order))
     return replace(copy, shape=(const(length // width), *rows), order=order, panels=True)
