@@ -17,7 +17,7 @@ KINDS = [(name, kind) for name, family in FAMILIES.items() for kind in family.ki
 each_kind = pytest.mark.parametrize(
     ("family", "kind"), [pytest.param(FAMILIES[name], kind, id=f"{name}-{kind.__name__}") for name, kind in KINDS]
 )
-SHOWN = ("once", "stored", "ring, narrow", "turns, stored", "cluster, narrow", "rows along k", "products, cluster")
+SHOWN = ("once", "stored", "ring, narrow", "turns, stored", "cluster, narrow", "products, cluster")
 
 
 def sizes_of(tree, sizes):
