@@ -6,12 +6,18 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, const, var
-from tilegen.ir.hardware.instructions import Fragment, Instruction
-from tilegen.ir.hardware.matching import along_rows, operand_points
+from tilegen.ir.hardware.instructions import Instruction
+from tilegen.ir.hardware.matching import operand_points
 from tilegen.ir.nodes import Loop, Performed, Tree
 from tilegen.ir.walk import loops, rewrite_nodes, stmts
 from tilegen.primitives import LoopName, primitive
-from tilegen.primitives.rewriting.matrix import in_fragments, no_nest_error, operands_of, with_derived_fragments
+from tilegen.primitives.rewriting.matrix import (
+    in_fragments,
+    no_nest_error,
+    operands_of,
+    rows_fit,
+    with_derived_fragments,
+)
 from tilegen.primitives.rewriting.tree import need_constant, need_loop
 
 
@@ -87,10 +93,8 @@ class Tensorize:
     by: Instruction | tuple[Instruction, ...]
 
     def apply(self, tree: Tree) -> Tree:
-        if isinstance(self.by, tuple):
-            each = [_Tensorize(self.loops, by) for by in self.by]
-            return next((one for one in each if one.rows_fit(tree)), each[-1]).apply(tree)
-        return _Tensorize(self.loops, self.by).apply(tree)
+        each = [_Tensorize(self.loops, by) for by in (self.by if isinstance(self.by, tuple) else (self.by,))]
+        return next((one for one in each[:-1] if rows_fit(tree, one.assign_indices(tree))), each[-1]).apply(tree)
 
 
 @dataclass(frozen=True)
@@ -100,23 +104,11 @@ class _Tensorize:
     loops: tuple[LoopName, ...]
     by: Instruction
 
-    def rows_fit(self, tree: Tree) -> bool:
-        """True if rows of operands in shared memory run along the same indices as the instruction's."""
-        performed = self._assign_indices(tree)
-        order = {buffer.name: buffer.order for buffer in tree.buffers}
-        return all(
-            along_rows(performed, layout).names() <= operand.index[order[operand.buffer][-1]].names()
-            for loop in loops(tree.body)
-            if (operands := operands_of(loop, performed)) is not None
-            for layout in self.by.operands
-            if not isinstance(layout, Fragment) and (operand := operands[layout.operand.name])
-        )
-
     def apply(self, tree: Tree) -> Tree:
         if self.by.name == tree.kernel.name:
             notes = ("the text has a function for each of them: give the kernel another name",)
             raise StepError(f"the kernel and the instruction are both called '{self.by.name}'", notes=notes)
-        performed = self._assign_indices(tree)
+        performed = self.assign_indices(tree)
         every = [(loop, operands_of(loop, performed)) for loop in loops(tree.body)]
         nests = [(loop, operands) for loop, operands in every if operands is not None]
         if not nests:
@@ -145,7 +137,7 @@ class _Tensorize:
         )
         return with_derived_fragments(after)
 
-    def _assign_indices(self, tree: Tree) -> Performed:
+    def assign_indices(self, tree: Tree) -> Performed:
         """What each index of the equation is in the loops. StepError where they are no digits of the indices."""
         rest = list(self.loops)
         indices: list[Affine] = []

@@ -9,7 +9,7 @@ from tilegen.errors import StepError
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.hardware.instructions import Fragment, Instruction
 from tilegen.ir.hardware.lane_bits import NotDealt, fragment_of_lanes, lane_bits
-from tilegen.ir.hardware.matching import operand_accesses, perfect_nest
+from tilegen.ir.hardware.matching import along_rows, operand_accesses, perfect_nest
 from tilegen.ir.nodes import Access, Buffer, Loop, Performed, Stmt, Tensor, Tree
 from tilegen.ir.printing.show import show_stmt
 from tilegen.ir.walk import accesses, constant_extents, leaves, loads, loops
@@ -22,6 +22,18 @@ def operands_of(loop: Loop, performed: Performed) -> Mapping[str, Access] | None
     if found is None or {each.name for each in found[0]} != {n for i in performed.indices for n in i.names()}:
         return None
     return operand_accesses(performed, found[1])
+
+
+def rows_fit(tree: Tree, performed: Performed) -> bool:
+    """True if the rows of operands in shared memory run along the same indices as those of the instruction."""
+    order = {buffer.name: buffer.order for buffer in tree.buffers}
+    return all(
+        along_rows(performed, layout).names() <= operand.index[order[operand.buffer][-1]].names()
+        for loop in loops(tree.body)
+        if (operands := operands_of(loop, performed)) is not None
+        for layout in performed.instruction.operands
+        if not isinstance(layout, Fragment) and (operand := operands[layout.operand.name])
+    )
 
 
 def no_nest_error(tree: Tree, names: tuple[LoopName, ...], instruction: Instruction) -> StepError:
