@@ -43,10 +43,10 @@ def test_fixed_reductions_of_products():
 
 def test_fixed_recurrences():
     """Along one loop or two, up or down; those that are made of themselves are refused."""
-    counts, failures, careful, _ = chunk_of((TEST_SEED, range(60), 0.0, "recurrences"))
+    counts, failures, careful, _ = chunk_of((TEST_SEED, range(30), 0.0, "recurrences"))
     assert not failures, failures[0]
     assert not careful, careful
-    assert counts["accepted"] > 100
+    assert counts["accepted"] > 50
     assert counts["kernels refused: circular"] >= 2
 
 
