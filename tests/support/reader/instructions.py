@@ -73,6 +73,10 @@ class Instructions(Values):
 
     def perform(self, node, texts):
         """The call of an instruction: its output first."""
+        if node.where:
+            text = self._take(texts, c_text.If)
+            same(self.term(text.test), self._value(node.where), "where an instruction runs")
+            texts = list(text.body)
         call = self._take(texts, c_text.Call).call
         instruction = node.instruction
         same(call[1:3], (instruction.name, ()), "an instruction")

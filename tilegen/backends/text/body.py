@@ -139,7 +139,9 @@ class Body:
 
     def _perform(self, node: Perform) -> list[str]:
         notes = [f"// {note}" for note in self.fresh_notes(node.origin.step)]
-        return [*notes, call_of(node, self._writer)]
+        call = [call_of(node, self._writer)]
+        test = f"if ({self._writer.value(node.where, -1)})" if node.where else ""
+        return [*notes, *(under_head(test, call, braces=False) if test else call)]
 
     def _vector(self, node: VectorLoad | VectorStore | VectorDeclare | VectorCopy) -> list[str]:
         w = self._writer

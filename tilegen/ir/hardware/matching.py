@@ -8,7 +8,7 @@ from itertools import permutations
 
 from tilegen.ir.affine import Affine, const, names_of_atom
 from tilegen.ir.hardware.instructions import FORMATS, SharedMatrix, SharedRows
-from tilegen.ir.nodes import Access, Cast, Expr, Load, Loop, Op, Performed, Stmt
+from tilegen.ir.nodes import Access, Cast, Const, Expr, Load, Loop, Op, Performed, Stmt
 from tilegen.ir.walk import loads, rewrite_accesses, walk
 
 COMMUTATIVE = ("+", "*", "max", "min")
@@ -19,26 +19,46 @@ def operand_accesses(performed: Performed, stmt: Stmt) -> Mapping[str, Access] |
 
     The expressions have to be the same, operation by operation, up to the order of what is added or multiplied. Of
     several such orders it is the one in which each operand runs over the loops that its indices are. Where an operand
-    in registers has a format, an element that is rounded to it fits, too: tf32(A[i, k]) for A as tf32.
+    in registers has a format, an element that is rounded to it fits, too: tf32(A[i, k]) for A as tf32. A sum may have
+    its terms where a test of data holds that is one for the whole nest.
     """
-    instruction = performed.instruction
+    instruction, value = performed.instruction, term_of(performed, stmt)
     equation = instruction.equation
     wanted = "sum" if instruction.accumulates else None
     if stmt.reduce != wanted or stmt.best or stmt.arg is not None or stmt.atomic:
         return None
     formats = {each.operand.name: each.format for each in instruction.fragments if each.format}
-    found = [{**each, equation.target: stmt.target} for each in _matches(equation.value, stmt.value, formats)]
+    found = [{**each, equation.target: stmt.target} for each in _matches(equation.value, value, formats)]
     return next((each for each in found if _runs_over_its_loops(performed, each)), found[0] if found else None)
+
+
+def test_of(performed: Performed, stmt: Stmt) -> Expr | None:
+    """What has to hold for a sum to have terms, if it is the same in all of the nest."""
+    match stmt.value:
+        case Op("select", (test, _, Const(0))) if stmt.reduce == "sum":
+            nest = {name for index in performed.indices for name in index.names()}
+            if all(nest.isdisjoint(v.names()) for v in walk(test) if isinstance(v, Affine)):
+                return test
+    return None
+
+
+def term_of(performed: Performed, stmt: Stmt) -> Expr:
+    """What a statement computes, or adds where that holds."""
+    match stmt.value:
+        case Op("select", (test, term, _)) if test == test_of(performed, stmt):
+            return term
+    return stmt.value
 
 
 def rounded_operands(performed: Performed, stmt: Stmt) -> tuple[str, ...]:
     """The operands whose elements `stmt`, which the instruction computes, rounds to the format that they have."""
     found = operand_accesses(performed, stmt)
     assert found is not None
-    read = [Access(load.buffer, load.index) for load in loads(stmt.value)]
+    value = term_of(performed, stmt)
+    read = [Access(load.buffer, load.index) for load in loads(value)]
     inside = [
         (op.name, Access(load.buffer, load.index))
-        for op in walk(stmt.value)
+        for op in walk(value)
         if isinstance(op, Op) and op.name in FORMATS
         for load in loads(op)
     ]
@@ -91,7 +111,7 @@ def _all_match(
 
 
 def with_operands(performed: Performed, stmt: Stmt, places: Mapping[str, Access]) -> Stmt:
-    """`stmt`, which the instruction computes, with its operands at other places."""
+    """`stmt`, which the instruction computes where its test holds, if it has one, with its operands at other places."""
     found = operand_accesses(performed, stmt)
     assert found is not None
     names = {access: name for name, access in found.items()}
@@ -100,7 +120,7 @@ def with_operands(performed: Performed, stmt: Stmt, places: Mapping[str, Access]
         place = places[names[Access(load.buffer, load.index)]]
         return replace(load, buffer=place.buffer, index=place.index)
 
-    value = rewrite_accesses(stmt.value, move)
+    value = rewrite_accesses(term_of(performed, stmt), move)
     return replace(stmt, value=value, target=places[performed.instruction.equation.target])
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.ir.affine import const
-from tilegen.ir.nodes import Buffer, Const, Expr, Kernel, Loop, Node, Stmt
+from tilegen.ir.nodes import Buffer, Const, Expr, Kernel, Loop, Node, Op, Stmt
 from tilegen.ir.reductions.ragged import (
     Bound,
     Bounds,
@@ -162,9 +162,16 @@ def _term(node: Spmd, names: frozenset[str], buffers: Mapping[str, Buffer]) -> E
     match node:
         case Stmt() if not _is_inside(node.target.buffer, names, buffers):
             return node.value
+        case Perform(where=test) if test is not None:
+            return _added_where(test)
         case VectorStore(target=to, where=test) | VectorCopy(target=to, where=test) if test:
             return None if _is_inside(to.buffer, names, buffers) else only_where(test, Const(0, node.dtype))
     return None
+
+
+def _added_where(test: Expr) -> Expr:
+    """A term that is something where a test holds."""
+    return Op("select", (test, Const(1, "f32"), Const(0, "f32")), "f32")
 
 
 def _may_be_left_out(loop: str, inside: list[Spmd], names: frozenset[str], buffers: Mapping[str, Buffer]) -> bool:
@@ -175,7 +182,7 @@ def _may_be_left_out(loop: str, inside: list[Spmd], names: frozenset[str], buffe
     """
     for node in inside:
         match node:
-            case Perform(origin=nest) if not _fills_inside(nest, names, buffers):
+            case Perform(origin=nest, where=None) if not _fills_inside(nest, names, buffers):
                 return False
             case Stmt() if not node.reduce and not _is_inside(node.target.buffer, names, buffers):
                 return False
@@ -235,6 +242,9 @@ def left_to_test(loop: For) -> tuple[Spmd, ...]:
         if isinstance(value, VectorStore | VectorCopy) and value.where:
             left = term_of(without_met(only_where(value.where, Const(0, value.dtype))))
             return replace(value, where=left[0] if left else None)
+        if isinstance(value, Perform) and value.where is not None:
+            kept = without_met(_added_where(value.where))
+            return replace(value, where=kept.args[0] if isinstance(kept, Op) else None)
         if not isinstance(value, Stmt):
             return value
         new = without_met(value.value)

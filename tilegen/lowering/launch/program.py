@@ -194,13 +194,14 @@ class Perform:
     """All lanes of a warp or warpgroup run an instruction together.
 
     `operands` are in the order of its declaration: of one in registers the lane's first, of one in shared memory the
-    row whose address it gives, or the whole matrix. Those of `rounded` are rounded to their format. `origin` is the
-    nest that this does.
+    row whose address it gives, or the whole matrix. Those of `rounded` are rounded to their format. With `where`, a
+    test of data, they run it only where that holds. `origin` is the nest that this does.
     """
 
     operands: tuple[Access | Described, ...]
     origin: Loop = field(compare=False, repr=False)
     rounded: tuple[str, ...] = ()
+    where: Expr | None = None
 
     @property
     def instruction(self) -> Instruction:

@@ -16,6 +16,7 @@ from tilegen.ir.hardware.matching import (
     operand_points,
     perfect_nest,
     rounded_operands,
+    test_of,
     values_at,
 )
 from tilegen.ir.nodes import Access, Buffer, Loop, Performed
@@ -45,7 +46,7 @@ def perform(nest: Loop, performed: Performed, block: Block, buffers: Mapping[str
     )
     bare = in_loops(loops, replace(stmt, guard=()))
     assert isinstance(bare, Loop)
-    done = Perform(operands, bare, rounded_operands(performed, stmt))
+    done = Perform(operands, bare, rounded_operands(performed, stmt), test_of(performed, stmt))
     test = tuple(c for c in stmt.guard if c not in tests_within(loops, stmt))
     return (If(test, (done,)),) if test else (done,)
 

@@ -23,10 +23,12 @@ from tilegen.ir.hardware.matching import (
     operand_points,
     perfect_nest,
     rounded_operands,
+    test_of,
     with_operands,
 )
 from tilegen.ir.hardware.memory import row_of
-from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const
+from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Expr, Op
+from tilegen.ir.walk import walk
 from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.product_nodes import Described
 from tilegen.lowering.launch.program import (
@@ -85,6 +87,11 @@ def _check_together(node: For | If, lanes: set[str]) -> None:
         raise Refused(f"'{inside.instruction.name}' is run by a warp, and its lanes come to it one without the other")
 
 
+def lanes_in(test: Expr | None, launch: Launch) -> bool:
+    lanes = {name for name, kind, _ in launch.coordinates if kind == "thread.x"}
+    return any(isinstance(v, Affine) and not lanes.isdisjoint(v.names()) for v in walk(test))
+
+
 def _expand(node: Perform, launch: Launch) -> Spmd:
     instruction, found = node.instruction, perfect_nest(node.origin)
     if launch.block[0] != instruction.lanes:
@@ -98,6 +105,8 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
     loops, stmt = found
     if node.rounded != rounded_operands(performed, stmt):
         raise Refused(f"'{instruction.name}' is given other operands rounded than the nest has")
+    if (node.where is None) != (test_of(performed, stmt) is None) or lanes_in(node.where, launch):
+        raise Refused(f"'{instruction.name}' is run where another test holds than the nest has, or one of its lanes")
     extents = {loop.name: loop.extent.const for loop in loops}
     places: dict[str, Access] = {}
     for layout, access in zip(instruction.operands, node.operands, strict=True):
@@ -120,6 +129,8 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
     if instruction.protocol and node.rounded:
         raise Refused(f"'{instruction.name}' reads rounded values that are kept in no registers until it ends")
     new = replace(with_operands(performed, stmt, places), guard=())
+    if node.where is not None:
+        new = replace(new, value=Op("select", (node.where, new.value, Const(0, new.value.dtype)), new.value.dtype))
     nest: Spmd = started(new, products(instruction.protocol)) if instruction.protocol else new
     for loop in reversed(loops):
         nest = For(loop.name, loop.extent, (nest,), "matrix")
