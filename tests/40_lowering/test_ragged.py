@@ -19,7 +19,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Const, Op
 from tilegen.ir.walk import rewrite
 from tilegen.lowering import lower
-from tilegen.lowering.launch.program import For, If
+from tilegen.lowering.launch.program import For, If, Perform
 from tilegen.proof import prove
 
 SUMS = """
@@ -114,18 +114,65 @@ def test_warps_multiply_between_ends_of_their_own_where_they_do_not_wait_for_oth
     assert faults(launches, tree, {"N": 5, "M": 3}) is None
 
 
+PICKED = """
+kernel blocks(W: bf16[N, 16, 16], column: i32[N], start: i32[M + 1], X: bf16[20, 16, 8]) -> Y: f32[M, 16, 8]
+where rising(start, N):
+    Y[i, r, f] = sum[e in start[i]..start[i + 1], k in column[e] % 20..column[e] % 20 + 1, c](
+        f32(W[e, r, c]) * f32(X[k, c, f]))
+
+schedule s for blocks():
+    tile(i, 2) -> bi, wi
+    order(bi, wi, e, k, c, r, f)
+    bind(bi, block.x)
+    cache_register(Y, at=wi)
+    cache_register(W, at=e)
+    cache_register(X, at=k)
+    tensorize(r, f, c, by=mma_m16n8k16_bf16)
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_product_adds_where_a_test_holds_for_all_of_it(version):
+    tree = tree_from(PICKED)
+    launches = lower(tree, **version)
+    assert {node.name for node in ragged(launches)} == {"e", "k"}
+    assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
+    text = emit(launches)
+    assert difference(text, launches, "cuda") is None
+    assert "const int k = floor_mod(column[e], 20);" in text or "wide" in version
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_product_without_its_test_is_refused(left):
+    tree = tree_from(PICKED)
+
+    def change(value):
+        if isinstance(value, Perform) and value.where:
+            return replace(value, where=value.where.args[left] if value.where.name == "and" else None)
+        return value
+
+    launches = lower(tree)
+    assert any(isinstance(node, Perform) and node.where for each in launches for node in each.nodes)
+    changed = tuple(replace(each, body=rewrite(each.body, change)) for each in launches)
+    assert prove(tree.kernel, changed, tree.reassociated).verdict == "refused: values"
+
+
 def test_a_promise_makes_the_ends_plain():
     text = emit(lower(tree_from(THREADS)))
-    assert "for (int j = start[b * 4 + t]; j < start[b * 4 + t + 1]; ++j)\n            y_reg += x[j];" in text
+    assert (
+        "for (int j = start[b * 4 + t], j_end = start[b * 4 + t + 1]; j < j_end; ++j)\n            y_reg += x[j];"
+        in text
+    )
     assert "// needs start rising from 0 to N" in text
     text = emit(lower(tree_from(SUMS + LANES)))
-    assert "for (int c = (start[b * 2 + w] - l + 3) / 4; c < (start[b * 2 + w + 1] - l + 3) / 4; ++c)" in text
+    ends = "c = (start[b * 2 + w] - l + 3) / 4, c_end = (start[b * 2 + w + 1] - l + 3) / 4"
+    assert f"for (int {ends}; c < c_end; ++c)" in text
     assert "iteration_at" not in text
 
 
 def test_without_it_they_are_held_inside():
     text = emit(lower(tree_from(PLAIN["threads"])))
-    assert "j < iteration_at(start[b * 4 + t + 1], 0, 1, N)" in text
+    assert "j_end = iteration_at(start[b * 4 + t + 1], 0, 1, N)" in text
     assert not ragged(lower(tree_from(PLAIN["threads"]), wide=True))  # data of 32 bits beside indices of 64
 
 

@@ -94,13 +94,13 @@ def is_named(value, word):
 FAULTS = {"early end": early_end, "late row": late_row, "other end": other_end, "empty row": empty_row}
 TEXT_FAULTS = {
     "early end": [
-        (r"(for \(\w+ (\w+) = \(?start\[.*?); \2 <", r"\1 + 1; \2 <"),
-        (r"< (.*start\[.*)(; \+\+)", r"< \1 - 1\2"),
+        (r"(for \(\w+ (\w+) = \(?start\[.*?), (\w+ = )", r"\1 + 1, \3"),
+        (r"(, \w+ = .*start\[.*)(; \w+ <)", r"\1 - 1\2"),
     ],
     "late row": [(r"start\[", "start[1 + ")],
     "empty row": [
         (
-            r"(?s)(= \(?)(start\[[^]]*\])(.*?< \(?)(start\[[^]]*\])(.*?)(\w+\[[^\n]*\] = \w+_reg)",
+            r"(?s)(= \(?)(start\[[^]]*\])(.*?, \w+ = \(?)(start\[[^]]*\])(.*?)(\w+\[[^\n]*\] = \w+_reg)",
             r"\1\2\3\4\5if (\2 < \4) \6",
         )
     ],

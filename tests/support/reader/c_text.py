@@ -240,21 +240,21 @@ class _Reader:
             kind = self.take()
             kind += f" {self.take()}" if self.next() == kind == "long" else ""
             name, first = self.declared(self.take()), self.take("=") and self.expression()
+        held = (self.declared(self.take()), self.take("=") and self.expression()) if self.took(",") else ()
         self.take(";"), self.take(name), self.take("<")
         extent = self.binary(_LEVELS.index(("+", "-")))
+        extent = held[1] if held and extent == ("name", held[0]) else extent  # the end, computed once
         also = self.expression() if self.took("&&") else ()
         sign = "++" if self.take(";") and self.took("++") else ""
         sign = sign if self.take(name) and sign else self.take("=", "+=")
         step = () if sign == "++" else self.expression()
-        self.take(")")
-        return For(kind, name, extent, self.body(), first, *((), also, step) if sign == "=" else (step, also))
+        body = self.take(")") and self.body()
+        return For(kind, name, extent, body, first, *((), also, step) if sign == "=" else (step, also))
 
     def test(self):
         self.take("if"), self.take("(")
         test = self.expression()
-        self.take(")")
-        body = self.body()
-        orelse = ()
+        body, orelse = self.take(")") and self.body(), ()
         if self.took("else"):
             orelse = (self.test(),) if self.next() == "if" else self.body()
         return If(test, body, orelse)

@@ -9,17 +9,20 @@ from tests.support.reader.calls import same
 from tests.support.reader.values import Memory, cast_term, combine_terms
 from tilegen.ir.affine import var
 from tilegen.ir.facts.choices import all_of
-from tilegen.ir.nodes import THREAD_KINDS, Index, Op, Stmt
+from tilegen.ir.nodes import THREAD_KINDS, Const, Index, Op, Stmt
 from tilegen.ir.reductions.ragged import Bound, Found
 from tilegen.ir.walk import rewrite, walk
-from tilegen.lowering.launch.program import For, VectorCopy, VectorStore
+from tilegen.lowering.launch.program import For, Perform, VectorCopy, VectorStore
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _HOLDS = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}
 
 
 class Ragged:
-    def ragged(self, node, texts, _):
+    def ragged(self, node, texts, alone):
+        if node.ends.pick_one:
+            self._picked(node, texts if alone and len(texts) > 1 else [*self._take(texts, c_text.Block).body])
+            return
         text, outer = self._take(texts, c_text.For), dict(self.scope)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
         first, end = node.ends.first, node.ends.end
@@ -39,6 +42,14 @@ class Ragged:
             self._found(first, text.next, self._value(first.element), node)
 
         self.body(rewrite(node.body, lambda value: self._with_tests_left_in(value, node)), text.body)
+        self.scope = outer
+
+    def _picked(self, node, inner):
+        """The one iteration that runs: its declaration, and what it does."""
+        text, outer = self._take_declaration(inner, ("const", *self.integer)), dict(self.scope)
+        self._end(node.ends.first, text.start, 0, node)
+        self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
+        self.body(rewrite(node.body, lambda value: self._with_tests_left_in(value, node)), tuple(inner))
         self.scope = outer
 
     def _found(self, end, text, place, node):
@@ -75,6 +86,9 @@ class Ragged:
         if isinstance(value, VectorStore | VectorCopy) and value.where:
             left = [part for part in _parts(value.where) if not self._holds(part, node)]
             return replace(value, where=all_of(left) if left else None)
+        if isinstance(value, Perform) and value.where:
+            left = [part for part in _parts(value.where) if not self._holds(part, node)]
+            return replace(value, where=all_of(left) if left else None)
         return self._with_tests_left(value, node) if isinstance(value, Stmt) else value
 
     def _with_tests_left(self, stmt, node):
@@ -97,7 +111,10 @@ class Ragged:
         if not isinstance(one, Index):
             word, one, two = _TURNED[word], two, one
         upper = word[0] == "<"
-        bound = node.ends.end if upper else node.ends.first
+        bound, plus = node.ends.end if upper else node.ends.first, 0
+        match two:
+            case Op("+", (Op("%") as value, Const(number))):
+                two, plus = value, number
         if not isinstance(one, Index) or not isinstance(bound, Bound) or two != bound.value:
             return False
         if node.name not in one.index.names():
@@ -111,7 +128,7 @@ class Ragged:
             place = self.rng.randrange(10**4) * bound.by + self.rng.choice((0, bound.by - 1))
             number = place - bound.more.evaluate(env)
             env[node.name] = place // bound.by - upper
-            if not _HOLDS[word](one.index.evaluate(env), number):
+            if not _HOLDS[word](one.index.evaluate(env), number + plus):
                 return False
         return True
 

@@ -12,7 +12,7 @@ from tilegen.backends.text.lines import under_head, written_for
 from tilegen.backends.text.lists import list_lines, take_line
 from tilegen.backends.text.perform import call_of
 from tilegen.backends.text.pointers import pointer_lines
-from tilegen.backends.text.ragged import ends
+from tilegen.backends.text.ragged import begin, ends
 from tilegen.backends.text.tiles import tile_loop
 from tilegen.backends.text.timelines import number_line, timeline_lines
 from tilegen.backends.text.values.best import best_lines
@@ -220,6 +220,9 @@ class Body:
         if loop.kind == "tiles":
             return tile_loop(self._launch, loop, self._writer, self.note, self.lines)
         head, body = ("0", f"{name} < {self._writer.extent(loop.name, loop.extent)}", f"++{name}"), loop.body
+        if loop.ends and loop.ends.pick_one:
+            block = self.lines(left_to_test(loop))
+            return [*lines, "{", f"const {self._integer} {name} = {begin(loop, self._writer)};", "", *block, "}"]
         if loop.ends:
             head, body = ends(loop, self._writer), left_to_test(loop)
         block = self._block(f"for ({self._integer} {name} = {'; '.join(head)})", body)

@@ -39,6 +39,8 @@ def names_of(launch: Launch) -> dict[str, str]:
     fixed += [each.name for each in launch.maps]
     fixed += [TILES] if launch.dealt else []
     fixed += [*launch.buffers, *map(exchange_name, combined)]
+    ragged = [node.name for node in launch.nodes if isinstance(node, For) and node.ends]
+    fixed += map(end_name, (*ragged, *(launch.tiles if launch.ends else ())))
     plain = [name for name in loops if "." not in name]
     counted = {f.name for f in launch.nodes if isinstance(f, For)}
     functions = [f.name for f in launch.nodes if isinstance(f, Function | Flag)]
@@ -72,6 +74,11 @@ def _integers(node: Spmd) -> tuple[str, ...]:
             return names
         case _:
             return ()
+
+
+def end_name(loop: str) -> str:
+    """What the end of a loop is called that data give."""
+    return f"{loop}.end"
 
 
 def exchange_name(name: str) -> str:

@@ -1,9 +1,10 @@
-"""The ends of loops that data give, in C: `for (int j = start[i]; j < start[i + 1]; ++j)`."""
+"""The ends of loops that data give, in C: `for (int j = start[i], j_end = start[i + 1]; j < j_end; ++j)`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.backends.text.names import end_name
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, const, var
@@ -16,23 +17,34 @@ _DATA = "data"
 
 
 def ends(loop: For, w: Writer) -> tuple[str, str, str]:
-    """The first iteration of a ragged loop, what has to hold of the others, and how it goes on to the next."""
-    name, first, behind, step = w.names[loop.name], "0", w.index(loop.extent, _SUM), f"++{w.names[loop.name]}"
+    """The first iteration of a ragged loop, what has to hold of the others, and how it goes on to the next.
+
+    The end is computed once, beside the first iteration: what it reads may not change, but a compiler does not know.
+    """
+    name, first, behind = w.names[loop.name], begin(loop, w), w.index(loop.extent, _SUM)
+    step = f"++{name}"
     if loop.ends is None:
         return first, f"{name} < {behind}", step
-    match loop.ends.first:
-        case Bound() as bound:
-            first = _iteration(bound, loop.extent, w)
-        case Found(element, place):
-            first = _above(element, w.index(place), loop, w)
-            if loop.ends.skips:
-                step = f"{name} = {_above(element, w.value(element), loop, w)}"
+    if loop.ends.skips and isinstance(loop.ends.first, Found):
+        element = loop.ends.first.element
+        step = f"{name} = {_above(element, w.value(element), loop, w)}"
     match loop.ends.end:
         case Bound() as bound:
-            behind = _iteration(bound, loop.extent, w)
+            behind = w.names[end_name(loop.name)]
+            first += f", {behind} = {_iteration(bound, loop.extent, w)}"
         case Found(element, place):
             behind += f" && {w.value(element, _ATOM)} <= {w.index(place, _SUM)}"
     return first, f"{name} < {behind}", step
+
+
+def begin(loop: For, w: Writer) -> str:
+    """The first iteration of a loop that runs."""
+    match loop.ends.first if loop.ends else None:
+        case Bound() as bound:
+            return _iteration(bound, loop.extent, w)
+        case Found(element, place):
+            return _above(element, w.index(place), loop, w)
+    return "0"
 
 
 def last_iteration(bounds: Bounds, extent: Affine, w: Writer) -> str:

@@ -8,7 +8,7 @@ from functools import reduce
 
 from tilegen.backends.text.lines import under_head
 from tilegen.backends.text.names import TILES
-from tilegen.backends.text.ragged import ends, last_iteration
+from tilegen.backends.text.ragged import begin, ends, last_iteration
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import const
@@ -70,12 +70,10 @@ def tile_loop(
     walked = [f"const Tiles {tiles} = {describe_tiles(launch, writer)};", "", *walked, f"{tile} -= {count};"]
     for each in reversed(outer[:-2]):
         beside = f"  // {text}" if (text := note(steps[each.name])) else ""
-        begin, test, step = ends(each, writer)
         if each.ends and each.ends.pick_one:
-            walked = [f"const {integer} {writer.names[each.name]} = {begin};{beside}", *walked]
+            walked = [f"const {integer} {writer.names[each.name]} = {begin(each, writer)};{beside}", *walked]
         else:
-            walked = under_head(
-                f"for ({integer} {writer.names[each.name]} = {begin}; {test}; {step})", walked, braces=True
-            )
+            head = "; ".join(ends(each, writer))
+            walked = under_head(f"for ({integer} {writer.names[each.name]} = {head})", walked, braces=True)
             walked = [f"//{beside.removeprefix('  //')}", *walked] if beside else walked
     return [f"int {tile} = {first};  // counted on from matrix to matrix", "", *walked]

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from tilegen.ir.affine import Affine, const, var
 from tilegen.ir.facts.choices import all_of
 from tilegen.ir.facts.ranges import interval_of
-from tilegen.ir.nodes import Condition, Const, Expr, Index, Load, Nothing, Op, Stmt
+from tilegen.ir.nodes import FLOATS, Condition, Const, Expr, Index, Load, Nothing, Op, Stmt
+from tilegen.ir.reductions.initial import limits
 from tilegen.ir.walk import walk
 
 # The sign of a comparison with an index on its left -> whether it is an upper end, and what is added to the other side.
@@ -38,10 +39,12 @@ class Bound:
     def has_iteration(self, upper: bool, extent: Affine, rising: Collection[tuple[str, Affine]]) -> Condition | None:
         """What makes it an iteration of a loop, the one after the last, or less than that where it is the upper end.
 
-        None where no promise says how large the value is: one that rises from 0 has no other values than up to its
-        last one.
+        None where nothing says how large the value is: what a promise says that rises from 0 has no other values than
+        up to its last one, and a remainder none from its divisor on.
         """
         match self.value:
+            case Op("%", (_, Const(int() as by)), dtype) if by > 0 and dtype not in FLOATS:
+                return Condition((extent + 1) * self.by - by - self.more if upper else self.more)
             case Load(buffer) if not upper and buffer in dict(rising):
                 return Condition(self.more)
             case Load(buffer) if buffer in dict(rising):
@@ -139,14 +142,23 @@ def sides_of(value: Expr) -> Iterator[Side]:
             for part in conjuncts(test):
                 match part:
                     case Op(word, (Index(index), other)) if word in _SIDES and not isinstance(other, Index | Const):
-                        upper, more = _SIDES[word]
-                        yield Side(part, index, other, more, upper)
+                        yield _side(part, index, word, other)
                     case Op(word, (other, Index(index))) if word in _SIDES and not isinstance(other, Index | Const):
-                        upper, more = _SIDES[_TURNED[word]]
-                        yield Side(part, index, other, more, upper)
+                        yield _side(part, index, _TURNED[word], other)
             match term:
                 case Op("select", (_, _, other)) if other == rest:
                     yield from sides_of(term)
+
+
+def _side(test: Expr, place: Affine, word: str, other: Expr) -> Side:
+    """The side that a comparison with data is; what is added to a remainder is a number, for it does not wrap."""
+    upper, more = _SIDES[word]
+    match other:
+        case Op("+", (Op("%", (_, Const(int() as by))) as value, Const(int() as number)), dtype) if (
+            dtype not in FLOATS and number >= 0 and by + number <= limits(dtype)[1]
+        ):
+            return Side(test, place, value, more + number, upper)
+    return Side(test, place, other, more, upper)
 
 
 def bounds_of(value: Expr, upper: bool, loop: str, inner: Mapping[str, int]) -> Iterator[Bound]:
