@@ -30,13 +30,12 @@ def block_product(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def panel_product(i: dict[str, Any], panels: int, each: int) -> dict[str, Any]:
-    """The blocks of each row panel by panel, of so many blocks of X each, from whose first their columns count."""
+    """The blocks of each row panel by panel, of so many blocks of X each, whatever panels their columns name."""
     first = i["start"][:-1].reshape(-1, panels)
     panel = np.repeat(np.tile(np.arange(panels), len(first)), np.diff(i["start"]))
-    inside = (i["column"] >= 0) & (i["column"] < each)
-    column = np.where(inside, panel * each + i["column"], -1)
     start = np.append(first[:, 0], i["start"][-1])
-    return block_product(i | {"column": column, "start": start})
+    x = i["X"].reshape(panels * each, *i["X"].shape[2:])
+    return block_product(i | {"column": panel * each + i["column"] % each, "start": start, "X": x})
 
 
 def group_products(i: dict[str, Any]) -> dict[str, Any]:
