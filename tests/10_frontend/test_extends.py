@@ -184,6 +184,8 @@ def test_of_a_stock_schedule_for_several_kernels_a_text_with_one_has_that():
     kernel = "kernel hgemm_f16(A: f16[M, K], B: f16[K, N]) -> C: f16[M, N]:\n    C[i, j] = A[i, 0] * B[0, j]\n"
     module = parse(Source("mine.tg", f"{kernel}\nschedule mine extends hgemm.overlapped\n"))
     assert [s.kernel for s in module.schedules] == ["hgemm_f16"]
+    module = parse(Source("mine.tg", "schedule mine extends hgemm.overlapped\n"))
+    assert [s.kernel for s in module.schedules] == ["hgemm"]
 
 
 TYPED = """
