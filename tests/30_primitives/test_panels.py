@@ -81,4 +81,4 @@ def test_fragments_are_loaded_from_panels():
     tree = tree_from(TENSOR_PRODUCT + WIDE)
     launches = lower(tree)
     assert prove(tree.kernel, launches, tree.reassociated).verdict == "proved"
-    assert "&Bs[f / 2][lane % 16][((f % 2) * 16 + (lane / 16) * 8) ^ ((lane & 3) << 3)]" in emit(launches)
+    assert "&Bs[f / 2][lane % 16][((f % 2) * 16 + (lane / 16) * 8) ^ (((lane >> 1) & 3) << 3)]" in emit(launches)

@@ -22,7 +22,7 @@ class Swizzle:
 
     Unit u of row r lies at place u ^ (r / rows % count); rows are counted over all dimensions but the fastest. `unit`
     elements stay together: a vector of 4 needs units of 4 or more. By default, `count` units are 128 bytes, one word
-    of each bank; or what divides a row.
+    of each bank; or what divides a row. Shorter `rows` that fill 128 bytes together stay as they are to each other.
 
     kernel:
         kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
@@ -42,7 +42,7 @@ class Swizzle:
     buffer: BufferName
     unit: int
     count: int | None = None
-    rows: int = 1
+    rows: int | None = None
 
     def apply(self, tree: Tree) -> Tree:
         buffer = need_shared(tree, self.buffer, "swizzle takes", "swizzled")
@@ -50,7 +50,11 @@ class Swizzle:
         return replace(tree, buffers=tuple(swizzled if b is buffer else b for b in tree.buffers))
 
     def _layout(self, buffer: Buffer) -> Layout:
-        given = {"unit": self.unit, "count": 1 if self.count is None else self.count, "rows": self.rows}
+        given = {
+            "unit": self.unit,
+            "count": 1 if self.count is None else self.count,
+            "rows": 1 if self.rows is None else self.rows,
+        }
         for word, number in given.items():
             if not power_of_two(number):
                 way = "places are exchanged by an exclusive or: 1, 2, 4, 8, ..."
@@ -60,7 +64,9 @@ class Swizzle:
             raise StepError(f"'{buffer.name}' has one row, and a swizzle needs several rows", notes=notes)
         length = buffer.shape[buffer.order[-1]].const
         most = gcd(length, max(_BANKS // DTYPE_BYTES[buffer.dtype], self.unit)) // self.unit
-        layout = Layout(self.unit, most if self.count is None else self.count, self.rows)
+        beside = max(1, _BANKS // (length * DTYPE_BYTES[buffer.dtype]))
+        rows = (beside if power_of_two(beside) else 1) if self.rows is None else self.rows
+        layout = Layout(self.unit, most if self.count is None else self.count, rows)
         if layout.count < 2 or not layout.permutes(length):
             whole = f"{layout.count} units of {self.unit}" if layout.count > 1 else f"two units of {self.unit} or more"
             way = f"pad({buffer.name}, {self.unit}) takes rows of any length"
