@@ -201,29 +201,33 @@ gemm_split_part(const float* __restrict__ A, const float* __restrict__ B, float*
     }
 }
 
-// gemm_split_C: grid (ceil(((N + 3)/4)/64), M), block (64)
-// for arrays of fewer than 2^31 - 2^20 elements, M <= 65535
+// gemm_split_C: grid (ceil(N/64), ceil(M/16)), block (16, 16)
+// for arrays of fewer than 2^31 - 2^20 elements, ceil(M/16) <= 65535
 // arrays C[M][N], part[ceil(K/4096)][M][N]; C overlaps no other
 // needs N % 4 == 0, part aligned to 16 bytes, C aligned to 16 bytes
 // part is scratch memory: float[ceil(K/4096)][M][N]
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(256)
 gemm_split_C(float* __restrict__ C, const float* __restrict__ part, int M, int K, int N)
 {
-    const int C_i = blockIdx.y;  // rfactor(C, kp) -> part; vectorize_rows(C.i, C.j, 64) -> b, t, v
-    const int b = blockIdx.x;
+    const int C_i = blockIdx.y;  // rfactor(C, kp) -> part; vectorize_tiles(C.i, C.j, 16, 16) -> r, t, v
+    const int C_j = blockIdx.x;
+    const int r = threadIdx.y;
     const int t = threadIdx.x;
 
-    // cache_register(C, at=t, vector=4)
-    float C_reg[4] = {};
-    if (b * 256 + t * 4 + 3 < N) {
-        for (int kp = 0; kp < (K + 4095) / 4096; ++kp) {
-            const float4 part_vec = *reinterpret_cast<const float4*>(&part[(kp * M + C_i) * N + b * 256 + t * 4]);
-            C_reg[0] += part_vec.x;
-            C_reg[1] += part_vec.y;
-            C_reg[2] += part_vec.z;
-            C_reg[3] += part_vec.w;
-        }
+    if (C_i * 16 + r < M) {
+        // cache_register(C, at=t, vector=4)
+        float C_reg[4] = {};
+        if (C_j * 64 + t * 4 + 3 < N) {
+            for (int kp = 0; kp < (K + 4095) / 4096; ++kp) {
+                const float4 part_vec =
+                    *reinterpret_cast<const float4*>(&part[(kp * M + C_i * 16 + r) * N + C_j * 64 + t * 4]);
+                C_reg[0] += part_vec.x;
+                C_reg[1] += part_vec.y;
+                C_reg[2] += part_vec.z;
+                C_reg[3] += part_vec.w;
+            }
 
-        store_vector<float4>(&C[C_i * N + b * 256 + t * 4], C_reg);
+            store_vector<float4>(&C[(C_i * 16 + r) * N + C_j * 64 + t * 4], C_reg);
+        }
     }
 }
