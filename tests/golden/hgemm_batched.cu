@@ -222,7 +222,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
               const __grid_constant__ TensorMap B_map,
               int Z, int M, int K, int N)
 {
-    constexpr int GZ = 2, TM = 128, TN = 128, TK = 64, KI = 16, STAGES = 6;
+    constexpr int GZ = 2, TM = 128, TN = 128, TK = 64, KI = 16, PC = 64, STAGES = 6;
     const int bz = blockIdx.y / ((M + TM - 1) / TM);  // tile(z, GZ) -> pz, bz; bind(bz, block.y)
     const int bi = blockIdx.y % ((M + TM - 1) / TM);  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                        // tile(j, TN) -> bj, tj; bind(bj, block.x)
@@ -238,7 +238,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[1][128][64] = reinterpret_cast<__nv_bfloat16 (*)[1][128][64]>(shared + 32768);
-    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][1][64][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
@@ -313,7 +313,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
                                 __float2bfloat16(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
-            // tile(sj, 64) -> hj, jj
+            // tile(sj, PC) -> hj, jj
             #pragma unroll
             for (int hj = 0; hj < 2; ++hj) {
                 #pragma unroll
@@ -332,14 +332,14 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
 
                 wait_for_group<128>(w);  // Cs is complete: written above, read below
 
-                if (pq * (2 * GZ) + w * GZ + bz < Z && bj * TN + hj * 64 + (lane % 8) * 8 + 7 < N) {
+                if (pq * (2 * GZ) + w * GZ + bz < Z && bj * TN + hj * PC + (lane % 8) * 8 + 7 < N) {
                     if (bi * TM + (TM - 1) < M) {
                         #pragma unroll
                         for (int part = 0; part < 8; ++part) {
                             const int i = part * 16 + lane / 8;
                             const int j = lane % 8;
                             *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N + bj * TN
-                                + hj * 64
+                                + hj * PC
                                 + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
@@ -349,7 +349,7 @@ hgemm_batched(__nv_bfloat16* __restrict__ C,
                             const int j = lane % 8;
                             if (bi * TM + i < M)
                                 *reinterpret_cast<uint4*>(&C[((pq * (2 * GZ) + w * GZ + bz) * M + bi * TM + i) * N
-                                    + bj * TN + hj * 64
+                                    + bj * TN + hj * PC
                                     + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[w][i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }

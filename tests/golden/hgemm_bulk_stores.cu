@@ -232,7 +232,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int K)
 {
-    constexpr int TM = 128, TN = 256, TK = 64, KI = 16, STAGES = 4;
+    constexpr int TM = 128, TN = 256, TK = 64, KI = 16, PC = 64, STAGES = 4;
     const int bi = blockIdx.y;                  // tile(i, TM) -> bi, ti; bind(bi, block.y)
     const int bj = blockIdx.x;                  // tile(j, TN) -> bj, tj; bind(bj, block.x)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
@@ -247,7 +247,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
@@ -298,7 +298,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Cf[tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
 
-        // tile(sj, 64) -> hj, jj
+        // tile(sj, PC) -> hj, jj
         #pragma unroll
         for (int hj = 0; hj < 4; ++hj) {
             if (tid == 0)
@@ -320,7 +320,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
             wait_for_each_other<256>();  // Cs is complete: written above, read below
 
             if (tid == 0) {
-                store_box_2d(C_map, Cs, bj * TN + hj * 64, bi * TM);
+                store_box_2d(C_map, Cs, bj * TN + hj * PC, bi * TM);
                 end_stores();
             }
         }

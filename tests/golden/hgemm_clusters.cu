@@ -269,7 +269,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
       const __grid_constant__ TensorMap B_map,
       int M, int K, int N)
 {
-    constexpr int TM = 128, TN = 256, TK = 64, KI = 16, STAGES = 4;
+    constexpr int TM = 128, TN = 256, TK = 64, KI = 16, PC = 64, STAGES = 4;
     const Tiles tiles = {1, ((M + TM - 1) / TM + 1) / 2, (N + TN - 1) / TN, 4};
     const int ci = blockIdx.y;                  // tile(bi, 2) -> bi, ci; bind(ci, block.y)
     const int wi = uniform(threadIdx.x / 128);  // tile(ti, 64) -> wi, i64; bind(wi, thread.y)
@@ -284,7 +284,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
@@ -340,7 +340,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                         Cf[tj_high * 4 + i64_high * 2 + tj_low] =
                             __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
 
-            // tile(sj, 64) -> hj, jj
+            // tile(sj, PC) -> hj, jj
             #pragma unroll
             for (int hj = 0; hj < 4; ++hj) {
                 // tile(jj, 16) -> fj, s16
@@ -356,13 +356,13 @@ hgemm(__nv_bfloat16* __restrict__ C,
 
                 wait_for_each_other<256>();  // Cs is complete: written above, read below
 
-                if (bj * TN + hj * 64 + (tid % 8) * 8 + 7 < N) {
+                if (bj * TN + hj * PC + (tid % 8) * 8 + 7 < N) {
                     if (bi * (2 * TM) + ci * TM + (TM - 1) < M) {
                         #pragma unroll
                         for (int part = 0; part < 4; ++part) {
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
-                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                            *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * PC
                                 + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     } else {
@@ -371,7 +371,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
                             const int i = part * 32 + tid / 8;
                             const int j = tid % 8;
                             if (bi * (2 * TM) + ci * TM + i < M)
-                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * 64
+                                *reinterpret_cast<uint4*>(&C[(bi * (2 * TM) + ci * TM + i) * N + bj * TN + hj * PC
                                     + j * 8]) = *reinterpret_cast<const uint4*>(&Cs[i][(j * 8) ^ ((i & 7) << 3)]);
                         }
                     }

@@ -249,13 +249,13 @@ hgemm(const __grid_constant__ TensorMap A_map,
     const int ko_count = (K + TK - 1) / TK;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(C, at=bj, vector=8, panel=64) -> Cs
+    // cache_shared(C, at=bj, vector=8, panel=PC) -> Cs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Cs)[64][64] = reinterpret_cast<__nv_bfloat16 (*)[64][64]>(shared);
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);
@@ -317,7 +317,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 for (int tj_low = 0; tj_low < 2; ++tj_low)
                     Cf[tj_high * 4 + i64_high * 2 + tj_low] = __float2bfloat16(Pf[tj_high * 4 + i64_high * 2 + tj_low]);
 
-        // tile(sj, 64) -> hj, jj
+        // tile(sj, PC) -> hj, jj
         #pragma unroll
         for (int hj = 0; hj < 2; ++hj) {
             // tile(jj, 16) -> fj, s16

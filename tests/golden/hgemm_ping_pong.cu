@@ -281,7 +281,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
       const __grid_constant__ TensorMap C_map,
       int M, int K, int N)
 {
-    constexpr int TM = 128, TN = 128, TK = 64, KI = 16, STAGES = 6;
+    constexpr int TM = 128, TN = 128, TK = 64, KI = 16, PC = 64, STAGES = 6;
     const Tiles tiles = {1, (M + TM - 1) / TM, ((N + TN - 1) / TN + 1) / 2, 4};
     const int w = uniform(threadIdx.y);  // tile(bj, 2) -> bj, w; bind(w, block.z)
     // tile(ti, 64) -> wi, i64; tensorize(i64, tj, kk, by=[wgmma_m64n{TN}k{KI}_{IN}, wgmma_m64n{TN}k{KI}_trans_{IN}])
@@ -295,7 +295,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 32768);
-    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 229376);
@@ -373,7 +373,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                             Cf[wi][tj_high * 4 + i64_high * 2 + tj_low] =
                                 __float2bfloat16(Pf[wi][tj_high * 4 + i64_high * 2 + tj_low]);
 
-            // tile(sj, 64) -> hj, jj
+            // tile(sj, PC) -> hj, jj
             #pragma unroll
             for (int hj = 0; hj < 2; ++hj) {
                 if (lane == 0)
@@ -399,7 +399,7 @@ hgemm(const __grid_constant__ TensorMap A_map,
                 wait_for_group<128>(w);  // Cs is complete: written above, read below
 
                 if (lane == 0) {
-                    store_box_2d(C_map, Cs[w], bj * (2 * TN) + w * TN + hj * 64, bi * TM);
+                    store_box_2d(C_map, Cs[w], bj * (2 * TN) + w * TN + hj * PC, bi * TM);
                     end_stores();
                 }
             }
