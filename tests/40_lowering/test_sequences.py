@@ -40,7 +40,7 @@ def test_threads_of_a_block_go_through_the_same_tiles():
 
 def test_keys_are_those_of_the_sequence():
     text = emit(lower(scheduled("tiles").tree))
-    assert "for (int jo = start[b] / 4; jo < (start[b + 1] + 3) / 4; ++jo) {" in text
+    assert "for (int jo = start[b] / 4, jo_end = (start[b + 1] + 3) / 4; jo < jo_end; ++jo) {" in text
     assert "const Tiles tiles = {1, (start[b + 1] - s + 7) / 8, H, 1};" in text
 
 
