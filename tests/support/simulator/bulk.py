@@ -126,7 +126,7 @@ class BulkThread:
             raise Wrong("misaligned")
         number = 0
         for offsets in product(*map(range, reversed(each.box))):
-            index = [c + o for c, o in zip(first, reversed(offsets), strict=True)]
+            index = [c + o * step for c, o, step in zip(first, reversed(offsets), each.steps, strict=True)]
             inside = all(0 <= i < n for i, n in zip(index, each.extents(self.home.sizes), strict=True))
             at = dict(zip(reversed(tensor.order), index, strict=True))
             source = Access(tensor.name, tuple(const(at[d]) for d in range(len(at))))

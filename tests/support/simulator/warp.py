@@ -54,7 +54,9 @@ class Lane:
     def _running(self, node, terms):
         """What the target comes to after these terms."""
         together = self._value(node.start)
-        free = node.start.buffer.removesuffix("_").removesuffix(".reg") in self.home.reordered
+        buffer = self.home.launch.buffers.get(node.start.buffer)
+        name = buffer.copy_of if buffer and buffer.copy_of else node.start.buffer.removesuffix("_").removesuffix(".reg")
+        free = name in self.home.reordered
         for value, factor in terms:
             if value == "unknown":
                 return self.home.terms.of("undefined")
