@@ -92,7 +92,7 @@ class Tile:
         assert self.parts is not None
         if self.parts < 1 or extent % self.parts:
             raise StepError(f"{self.parts} parts do not divide the {extent} iterations of '{loop.name}'")
-        return extent // self.parts
+        return max(1, extent // self.parts)  # a loop without iterations has none of any size
 
 
 def _tile_count(extent: Affine, size: int) -> Affine:
