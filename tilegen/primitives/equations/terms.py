@@ -59,7 +59,10 @@ def terms_of(tree: Tree, equation: Equation, across: tuple[Loop, ...]) -> Terms:
         way = f"the loops of the reduction are {', '.join(kept)}"
         raise StepError(f"loop '{wrong[0]}' is no loop of the reduction '{target}' alone", notes=(way,) if kept else ())
     rest = tuple(loop for loop in path if loop.name in inner and loop.name not in names)
-    assert outer.isdisjoint(loop.name for loop in rest), "the start of a reduction is outside of its loops alone"
+    shifted = next((loop.name for loop in rest if loop.name in outer), None)
+    if shifted is not None:
+        notes = (f"put rfactor before the step that shifts a loop of the reduction by '{shifted}'",)
+        raise StepError(f"the terms of '{target}' begin at '{shifted}', which runs over elements", notes=notes)
     if not rest:
         notes = (f"tile({names[-1]}, 32) makes two loops of it, and one of them counts the parts",)
         raise StepError(f"a part has nothing left to reduce: {' and '.join(names)} is the whole reduction", notes=notes)
