@@ -8,6 +8,7 @@ from tilegen.ir.walk import walk
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For, If
 from tilegen.lowering.launch.timelines import BLOCK, Barrier
+from tilegen.proof import prove
 
 
 def barriers(name, schedule, position=-1):
@@ -67,3 +68,32 @@ schedule s for product():
         line.partition("//")[2].strip() for line in emit(lower(tree_from(text))).splitlines() if "syncthreads" in line
     ]
     assert said == ["B.shared is complete: written above, read below", "before the next ko overwrites B.shared"]
+
+
+REFILLED = """kernel best_places(out: i32[N, N], X0: i32[1*N + 0], X1: i32[1*N + 1], R0: i32[3, N]) -> out: i32[N, N]:
+    var w0: i32[N, N]
+    w0[i, j] = argmax[r]((X0[1*j + 0] + X1[1*j + 1]) * R0[r, j])
+    out[i, j] = out[i, j] + w0[i, j]
+
+schedule s for best_places:
+    fuse(w0.i, out.i) -> f0
+    fuse(w0.j, out.j) -> f1
+    tile(f0, 4) -> pb0, pt0
+    tile(f1, 4) -> pb1, pt1
+    tile(r, 2) -> pko, pki
+    order(pb0, pb1, pko, pt0, pt1, pki)
+    collapse(pb0, pb1) -> pb
+    bind(pb, block.x)
+    coarsen_blocked(pt0, 2) -> pu0, pw0
+    bind(pt1, thread.y)
+    bind(pu0, thread.x)
+    cache_shared(w0.best, at=pko)
+    cache_shared(X0, at=pko, vector=2)
+    bulk(X0.shared)
+"""
+
+
+def test_a_barrier_for_what_is_complete_has_the_fence_for_what_is_filled_again():
+    """One barrier an iteration is for the copy of `w0.best`, and lets X0.shared be filled again, too."""
+    tree = tree_from(REFILLED)
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"

@@ -38,7 +38,7 @@ from tilegen.lowering.outline.full_tiles import name_tests
 from tilegen.lowering.outline.functions import make_functions
 from tilegen.lowering.outline.thread_places import name_thread_places
 from tilegen.lowering.sync.barriers import barriers
-from tilegen.lowering.sync.batches import complete_batches, with_fences
+from tilegen.lowering.sync.batches import complete_batches, needs_fence
 from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
 from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
@@ -275,7 +275,8 @@ def _waiting(
     if not alone:
         launch = replace(tree, body=(plain,), buffers=(*tree.buffers, WAITING))
         crossing = without_arrivals(plain, conflicts(launch, block, bulk.waits_as_reads(buffers)), buffers)
-    found = with_fences({} if alone else barriers(plain, crossing, is_implied), dealt, bulk.stored, bulk.filled)
+    fenced = needs_fence(dealt, bulk.stored, bulk.filled)
+    found = {} if alone else barriers(plain, crossing, is_implied, fenced)
     fence_starts(bulk, dealt)
     add_store_waits(bulk, plain, block, crossing, found, is_implied)
     pipes = bulk.others(pipes)

@@ -6,7 +6,7 @@ the place before its child n; the last gap is its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node, Stmt
@@ -18,9 +18,10 @@ from tilegen.lowering.sync.conflicts import Conflict, Gap, Path
 
 @dataclass
 class _Plan:
-    """The gaps chosen so far, each with the conflicts that it guards."""
+    """The gaps chosen so far, each with the conflicts that it guards; of some, `fenced` says that they need a fence."""
 
     is_implied: IsImplied
+    fenced: Callable[[Conflict], bool]
     gaps: dict[Gap, list[Conflict]] = field(default_factory=dict)
 
     def find_chosen(self, path: Path, gaps: Iterable[int]) -> Gap | None:
@@ -34,6 +35,8 @@ class _Plan:
     def is_same_without(self, key: Gap, conflict: Conflict) -> bool:
         """True if the barrier there, and what it says, would be the same without the conflict."""
         guarded = self.gaps[key]
+        if self.fenced(conflict) and not any(map(self.fenced, guarded)):
+            return False
         if any(_covers(other, conflict) and not other.is_iterations_apart(key[0]) for other in guarded):
             return True
         # It speaks of what comes in one iteration, and of that alone; never of what has a whole one in between.
@@ -58,15 +61,23 @@ def _covers(one: Conflict, other: Conflict) -> bool:
     return one.before[: one.depth] == other.before[: other.depth] and one.after <= other.after
 
 
-def barriers(node: Node, found: Iterable[Conflict], is_implied: IsImplied) -> dict[Gap, Barrier]:
-    """The barriers of the launch `node`: (path of child numbers to a body, gap) -> barrier."""
-    plan = _Plan(is_implied)
+def barriers(
+    node: Node, found: Iterable[Conflict], is_implied: IsImplied, fenced: Callable[[Conflict], bool]
+) -> dict[Gap, Barrier]:
+    """The barriers of the launch `node`: (path of child numbers to a body, gap) -> barrier; with a fence for what is
+    `fenced`."""
+    plan = _Plan(is_implied, fenced)
     by_body: dict[Path, list[Conflict]] = {}
     for conflict in found:
         by_body.setdefault(conflict.before[: conflict.depth], []).append(conflict)
     _plan_body((node,), None, (), by_body, plan)
     return {
-        key: Barrier(buffers=_completed(each), claims=_claims(key, each), of_global=any(c.of_global for c in each))
+        key: Barrier(
+            buffers=_completed(each),
+            claims=_claims(key, each),
+            of_global=any(c.of_global for c in each),
+            fence=any(map(fenced, each)),
+        )
         for key, each in plan.gaps.items()
     }
 

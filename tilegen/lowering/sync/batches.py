@@ -13,16 +13,15 @@ of their own: what threads have written reaches it by a fence, before the barrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from itertools import groupby
 
 from tilegen.ir.hardware.described import described_buffers
 from tilegen.ir.hardware.instructions import Fragment
 from tilegen.ir.nodes import Node
 from tilegen.lowering.launch.program import For, If, Perform, Spmd, nodes, with_lists
-from tilegen.lowering.launch.timelines import Await, Barrier, Fence, products
-from tilegen.lowering.sync.conflicts import Gap
+from tilegen.lowering.launch.timelines import Await, Fence, products
+from tilegen.lowering.sync.conflicts import Conflict
 
 
 def complete_batches(body: tuple[Spmd, ...]) -> tuple[Spmd, ...]:
@@ -78,16 +77,9 @@ def _protocol_of(node: Spmd) -> str:
     return protocols.pop() if len(protocols) == 1 else ""
 
 
-def with_fences(
-    barriers: Mapping[Gap, Barrier], node: Node, stored: frozenset[str], filled: frozenset[str]
-) -> dict[Gap, Barrier]:
-    """The barriers, those with a fence that make a buffer complete which is read by descriptor in `node`, or one of
-    those that bulk stores read; or after which one that threads have loaded from is `filled` again in bulk."""
+def needs_fence(node: Node, stored: frozenset[str], filled: frozenset[str]) -> Callable[[Conflict], bool]:
+    """Which conflicts take a barrier with a fence: what is read by descriptor in `node`, or by bulk stores, is complete
+    then; and what threads have loaded from is `filled` again in bulk after it."""
     described = described_buffers(node)
     loaded, read = filled - described, described | stored
-
-    def needs(barrier: Barrier) -> bool:
-        again = any(claim.kind == "WAR" and claim.buffer in loaded for claim in barrier.claims)
-        return again or not read.isdisjoint(barrier.buffers)
-
-    return {key: replace(barrier, fence=needs(barrier)) for key, barrier in barriers.items()}
+    return lambda conflict: conflict.buffer in {"WAR": loaded, "RAW": read}.get(conflict.kind, ())
