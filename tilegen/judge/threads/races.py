@@ -163,6 +163,12 @@ def _check_home(leaf: Leaf, buffer: Buffer) -> None:
                 way=f"cache it at '{name}' or at a loop inside it",
             )
     for name, kind in zip(leaf.names[: depth + 1], leaf.kinds, strict=False):
+        if kind == "cooperative":
+            raise Misplaced(
+                f"'{buffer.name}' is in shared memory, and lives inside loop '{name}', which is dealt out to all "
+                "threads of the block",
+                way=f"cache it at a loop outside '{name}'",
+            )
         if kind in THREAD_KINDS:
             raise Misplaced(
                 f"'{buffer.name}' is in shared memory, and lives inside thread loop '{name}'",
