@@ -7,8 +7,9 @@ import pytest
 from tests.support.mutants.mutants import figures, of_base, read_log, table
 from tests.support.stock import cases
 
+LARGE = "hgemm.ldmatrix"
 SAMPLE = {
-    "hgemm.ldmatrix",
+    LARGE,
     "gemm.tiled",
     "chain.fused_vector",
     "chain.fused_block",
@@ -18,7 +19,14 @@ SAMPLE = {
 EACH = 2
 
 
-@pytest.mark.parametrize("position", [n for n, case in enumerate(cases()) if ".".join(case) in SAMPLE])
+@pytest.mark.parametrize(
+    "position",
+    [
+        pytest.param(n, marks=pytest.mark.long if ".".join(case) == LARGE else ())
+        for n, case in enumerate(cases())
+        if ".".join(case) in SAMPLE
+    ],
+)
 def test_every_fault_is_caught_before_anything_runs(position):
     results = of_base(position, EACH)
     total, caught, before, equivalent = figures(results)
