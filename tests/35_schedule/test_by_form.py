@@ -160,3 +160,14 @@ def test_commands_take_stock_schedules_by_form(tmp_path, cli):
         "there is no schedule 'gemm.acros' to extend"
         in cli(["show", f"{tmp_path}/mm.tg", "--schedule", "gemm.acros"], 1).err
     )
+
+
+def test_of_several_kernels_the_one_that_fits_gives_the_names():
+    linear = """kernel linear(X: bf16[T, D], W: bf16[F, D]) -> Y: bf16[T, F]:
+    var S: f32[T, F]
+    S[t, f] = sum[d](f32(X[t, d]) * f32(W[f, d]))
+    Y[t, f] = bf16(S[t, f])
+
+schedule mine for linear extends hgemm.persistent
+"""
+    assert api.from_text(linear, cache=False).find_schedule("mine").form.startswith("hgemm.persistent with ")

@@ -154,13 +154,14 @@ def _check_used(declared: ScheduleDecl, flat: _Flat) -> None:
 
 
 def _stock_base(declared: ScheduleDecl, base: Name, by_name: Mapping[str, ScheduleDecl], texts: Texts) -> _Flat:
-    """A schedule of another file, for those of its kernels that this text has, else for the one of the file's name."""
+    """A schedule of another file, for all of its kernels where `declared` says which is meant; else for those of them
+    that this text has, or for the one of the file's name."""
     stock, (file, _, name) = texts.stock, base.text.rpartition(".")
     offered = [schedule for schedule in stock(file) if schedule.name == name] if file else []
     if offered:
         served = offered[0].kernels
         own = [k for k in served if texts.kernel("", k)] or [k for k in served if k == file] or served
-        kernels = tuple(Name(kernel, base.span) for kernel in own)
+        kernels = tuple(Name(kernel, base.span) for kernel in (served if declared.kernels else own))
         return _Flat(kernels, offered[0].parameters, offered[0].steps, offered[0].facts)
     names = [f"{file}.{s.name}" for s in stock(file)] if file else [n for n in by_name if n != declared.name.text]
     notes = did_you_mean(base.text, names)
