@@ -6,6 +6,7 @@ All:      python -m tests.support.mutants.changed_schedules --jobs 16
 Some:     python -m tests.support.mutants.changed_schedules --cases 10 --schedules gemm,softmax.warps    (ten of each)
 One:      python -m tests.support.mutants.changed_schedules --schedules row_sum.warps --only "row_sum.warps: out 9"
 Smaller:  python -m tests.support.mutants.changed_schedules --small    (smallest tiles)
+Going on: python -m tests.support.mutants.changed_schedules --log changed.jsonl --seconds 1800    (and again)
 
 A step is a line of the schedule, and each of the primitive steps that such a line stands for. Of each mutant one of
 these has to come: a step is refused, with its place in the text; or the tree is beyond a limit of the GPU; or it is
@@ -16,12 +17,16 @@ shown, as is what the judge leaves open. All else is a fault of tilegen's, and s
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import traceback
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing import TimeoutError as PoolTimeout
 from multiprocessing import get_context
 from pathlib import Path
+from time import monotonic
 
 from tests.support.mutants.small import tiles
 from tests.support.stock import cases, label, modules, schedule_stock
@@ -172,21 +177,48 @@ def arguments():
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="", help="what the name of a mutant contains")
     parser.add_argument("--show", default="", help="an outcome whose mutants are shown, too")
+    parser.add_argument("--log", type=Path, help="where results are kept; what is there is not done again")
+    parser.add_argument("--seconds", type=float, default=1e6, help="what is not done by then is left")
     return parser.parse_args()
+
+
+def run(todo, known, chosen):
+    """Does the jobs, by the name of their schedules, and adds their results to `known` and to the log."""
+    end = monotonic() + chosen.seconds
+    with get_context("spawn").Pool(chosen.jobs) as pool, open(chosen.log or os.devnull, "a") as log:
+        done = pool.imap_unordered(_named, todo.items())
+        for _ in todo:
+            try:
+                name, found = done.next(max(0, end - monotonic()))
+            except PoolTimeout:
+                break
+            known[name] = found
+            print(json.dumps([name, found]), file=log, flush=True)
+            for each, _, what, said in found:
+                if what not in FINE or what == chosen.show:
+                    print(f"{each}: {what}: {said}", flush=True)
+        pool.terminate()
+
+
+def _named(item):
+    name, job = item
+    return name, of_schedule(job)
 
 
 def main() -> int:
     chosen = arguments()
     named = set(chosen.schedules.split(",")) - {""}
-    positions = [n for n, case in enumerate(bases()) if not named or named & {case[0], ".".join(case)}]
-    jobs, results = [(n, chosen.cases, chosen.small, chosen.only) for n in positions], []
-    with get_context("spawn").Pool(chosen.jobs) as pool:
-        for found in pool.imap_unordered(of_schedule, jobs):
-            results += found
-            for name, _, what, said in found:
-                if what not in FINE or what == chosen.show:
-                    print(f"{name}: {what}: {said}", flush=True)
+    wanted = {
+        ".".join(case): (n, chosen.cases, chosen.small, chosen.only)
+        for n, case in enumerate(bases())
+        if not named or named & {case[0], ".".join(case)}
+    }
+    lines = chosen.log.read_text().splitlines() if chosen.log and chosen.log.exists() else ()
+    known = dict(map(json.loads, lines))
+    run({name: job for name, job in wanted.items() if name not in known}, known, chosen)
+    results = [one for name in wanted for one in known.get(name, ())]
     print(table(results))
+    print(f"{len(wanted.keys() & known.keys())} of {len(wanted)} schedules")
     return 1 if any(what in FAULTS for _, _, what, _ in results) else 0
 
 
