@@ -22,7 +22,7 @@ class Swizzle:
 
     Unit u of row r lies at place u ^ (r / rows % count); rows are counted over all dimensions but the fastest. `unit`
     elements stay together: a vector of 4 needs units of 4 or more. By default, `count` units are 128 bytes, one word
-    of each bank; or what divides a row. Shorter `rows` that fill 128 bytes together stay as they are to each other.
+    of each bank; or what divides a row. By default, `rows` are as many as lie in 128 bytes, which share no bank.
 
     kernel:
         kernel transpose(X: f32[M, N]) -> Y: f32[N, M]:
@@ -50,13 +50,8 @@ class Swizzle:
         return replace(tree, buffers=tuple(swizzled if b is buffer else b for b in tree.buffers))
 
     def _layout(self, buffer: Buffer) -> Layout:
-        given = {
-            "unit": self.unit,
-            "count": 1 if self.count is None else self.count,
-            "rows": 1 if self.rows is None else self.rows,
-        }
-        for word, number in given.items():
-            if not power_of_two(number):
+        for word, number in {"unit": self.unit, "count": self.count, "rows": self.rows}.items():
+            if number is not None and not power_of_two(number):
                 way = "places are exchanged by an exclusive or: 1, 2, 4, 8, ..."
                 raise StepError(f"a {word} of {number} is no power of two", notes=(way,))
         if count_rows(buffer) == 1:
