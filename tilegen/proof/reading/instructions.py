@@ -87,7 +87,8 @@ def _check_together(node: For | If, lanes: set[str]) -> None:
         raise Refused(f"'{inside.instruction.name}' is run by a warp, and its lanes come to it one without the other")
 
 
-def lanes_in(test: Expr | None, launch: Launch) -> bool:
+def _tells_lanes_apart(test: Expr | None, launch: Launch) -> bool:
+    """True if a test speaks of the place of a lane, so that some lanes of a warp may run what others do not."""
     lanes = {name for name, kind, _ in launch.coordinates if kind == "thread.x"}
     return any(isinstance(v, Affine) and not lanes.isdisjoint(v.names()) for v in walk(test))
 
@@ -105,7 +106,7 @@ def _expand(node: Perform, launch: Launch) -> Spmd:
     loops, stmt = found
     if node.rounded != rounded_operands(performed, stmt):
         raise Refused(f"'{instruction.name}' is given other operands rounded than the nest has")
-    if (node.where is None) != (test_of(performed, stmt) is None) or lanes_in(node.where, launch):
+    if (node.where is None) != (test_of(performed, stmt) is None) or _tells_lanes_apart(node.where, launch):
         raise Refused(f"'{instruction.name}' is run where another test holds than the nest has, or one of its lanes")
     extents = {loop.name: loop.extent.const for loop in loops}
     places: dict[str, Access] = {}
