@@ -30,7 +30,7 @@ def schedule(place: Place, tree: Branch) -> ScheduleDecl:
     extends = rule(tree) == "extension"
     _, word, _, kernels, *rest = tree.children
     base = rest[1] if extends else None
-    _, head, _, facts, *body = rest[2:] if extends else rest
+    head, facts, *body = rest[2:] if extends else rest
     parse_names(place, kernels)
     given = branches(branch(head).children) if head is not None else ()
     parameters = tuple(_parameter(place, p) for p in given)

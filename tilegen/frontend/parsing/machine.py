@@ -84,16 +84,16 @@ def _layout(place: Place, tree: Branch) -> Layout | RowsLayout | DescribedLayout
 def _sum_line(place: Place, tree: Branch) -> SumLine:
     if rule(tree) == "exact_sum":
         return SumLine(None, None, "", None, None, place.of(tree))
-    _, terms, _, _, _, _, _, bits, _, _, _, rounding, _, kept, _, _, _, _, arch, _ = tree.children
-    within = _number(place, token(bits)) if bits is not None else None
-    left = _number(place, token(kept)) if kept is not None else None
+    _, terms, _, _, _, _, _, within, _, rounding, _, _, arch, _ = tree.children
+    how, _, kept = branch(rounding).children
+    bits, left = (_number(place, branch(each).children[0]) if each is not None else None for each in (within, kept))
     since = name(place, arch) if arch is not None else None
-    return SumLine(_number(place, token(terms)), within, str(rounding), left, since, place.of(tree))
+    return SumLine(_number(place, terms), bits, str(how), left, since, place.of(tree))
 
 
-def _number(place: Place, digits: Token) -> Num:
-    span = place.of(digits)
-    return Num(number(digits, span), span)
+def _number(place: Place, digits: Branch | Token | None) -> Num:
+    span = place.of(token(digits))
+    return Num(number(token(digits), span), span)
 
 
 def _parse_element(place: Place, node: Branch | Token | None) -> Subscript:

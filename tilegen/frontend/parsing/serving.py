@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.parsing.calls import parse_names, setting_of
 from tilegen.frontend.parsing.parameter_facts import parse_facts
-from tilegen.frontend.parsing.place import Branch, Place, branches, rule, token
+from tilegen.frontend.parsing.place import Branch, Place, branch, branches, token
 from tilegen.frontend.syntax import Module
 from tilegen.ir.steps import Family, Member, Parameter
 
@@ -18,10 +18,11 @@ def families_of_schedules(place: Place, tree: Branch) -> tuple[Family, ...]:
 
 
 def _member(place: Place, tree: Branch) -> Member:
-    word, *rest = tree.children
-    parameters = tuple(_values(place, each) for each in branches(rest) if rule(each) == "among")
-    facts = next((each for each in branches(rest) if rule(each) == "where"), None)
-    return Member(str(word), parameters, parse_facts(place, facts), place.of(token(word)))
+    word, choices, facts, _ = tree.children
+    given = branches(branch(choices).children) if choices is not None else ()
+    parameters = tuple(_values(place, each) for each in given)
+    where = branch(facts) if facts is not None else None
+    return Member(str(word), parameters, parse_facts(place, where), place.of(token(word)))
 
 
 def _values(place: Place, tree: Branch) -> Parameter:
