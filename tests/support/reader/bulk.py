@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
-from tilegen.ir.affine import var
-from tilegen.ir.nodes import Condition
+from tilegen.ir.affine import Affine, var
+from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.launch.program import Start, TimelineNode, rings
-from tilegen.lowering.launch.timelines import Arrive, Await, Box, Fence, StartBarriers
+from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, FILLED, STORES, Arrive, Await, Box, Fence, StartBarriers
 
 ReadByBulk = TimelineNode
 # What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
@@ -35,10 +36,7 @@ class BulkTexts(Values, DealtTiles):
                         (word, self.place(("at", array, ("number", 0)))), ("start_barriers", ((name, (0,)),)), "a start"
                     )
                     same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
-                waiting = "wait_for_cluster" if node.cluster else "__syncthreads"
-                same(self._take(texts, c_text.Call).call, ("call", waiting, (), ()), "the wait for a start")
-            case _ if node.line.name == "launches" and not self.cuda:
-                pass  # OpenCL's run one after the other
+                self.said((CLUSTER if node.cluster else BLOCK).wait, node, texts)
             case _:
                 self.timeline(node, texts)
 
@@ -88,58 +86,53 @@ class BulkTexts(Values, DealtTiles):
         same([self.term(each) for each in count], [each.evaluate(self.env) for each in by], "how many")
 
     def timeline(self, node, texts):
-        """What is said of an event, or what is started."""
-        match node.line.name, node:
-            case "filled", Start():
-                self._same_call(texts, "expect_bytes", [self._at(node.at), node.count])
+        """What is said of an event, or what is started, in the words of its row."""
+        line = node.line
+        match node:
+            case Start():
+                if line.opens:
+                    self.said(line.opens, node, texts)
                 self.bulk_body(node.body, texts)
-            case "filled" | "emptied", Await():
-                self._same_call(texts, "wait_barrier", [self._at(node.at), node.number.evaluate(self.env) % 2])
-            case "emptied", Arrive(blocks=0):
-                self._same_call(texts, "arrive_once_a_warp", [self._at(node.at)])
-            case "emptied", Arrive():
-                self._same_call(texts, "release_in_cluster", [self._at(node.at), node.blocks])
-            case "stores", Start():
-                self.bulk_body(node.body, texts)
-                self._same_call(texts, "end_stores", [])
-            case "stores", Await():
-                self._same_call(texts, "wait_stores_read", [])
-            case "turns", _:
-                word = "take_turn" if isinstance(node, Await) else "pass_turn"
-                self._same_call(texts, word, [node.at.evaluate(self.env)], (str(node.count),))
-            case "registers", _:
-                word = "take_registers" if isinstance(node, Await) else "give_registers"
-                self._same_call(texts, word, [], (str(node.count),))
-            case "launches", _:
-                word = "wait_for_earlier_launches" if isinstance(node, Await) else "let_next_launch_begin"
-                self._same_call(texts, word, [])
-            case "cluster", Await():
-                self._same_call(texts, "wait_for_cluster", [])
-            case "copies", Arrive():
-                self._same_call(texts, "end_copies", [])
-            case "block", Fence():
-                self._same_call(texts, "fence_async", [])
-            case "wgmma", Fence(buffers=held) if held:
+                if line.arrive:
+                    self.said(line.arrive, node, texts)
+            case Arrive():
+                self.said(line.arrive_at_blocks if node.blocks else line.arrive, node, texts)
+            case Await():
+                self.said(line.wait, node, texts)
+                self.hold(node.buffers if line.in_registers else (), texts)
+            case Fence(buffers=()):
+                self.said(line.fence, node, texts)
+            case Fence(buffers=held):
                 self.hold(held, texts)
-            case "wgmma", Fence():
-                self._same_call(texts, "begin_wgmma", [])
-            case "wgmma", Await():
-                self._same_call(texts, "complete_earlier_wgmma" if node.left else "complete_wgmma", [])
-                self.hold(node.buffers, texts)
-            case "stores", Box():
+            case Box() if line == STORES:
                 self.store(node, texts)
-            case "filled", Box():
+            case Box() if line == FILLED:
                 self.copy(node, texts)
+            case _:
+                raise TypeError(f"bulk.py does not know {node}")
 
-    def _same_call(self, texts, word, arguments, kinds=()):
-        """The next statement is this call; of addresses the places are compared."""
+    def said(self, words, node, texts):
+        """The next statement is the call that these words are, of what the node says; of addresses the places are
+        compared."""
+        said = {**vars(node), "earlier_": "earlier_" if getattr(node, "left", 0) else ""}
+        wanted, kind, names = re.fullmatch(r"(.+?)(?:<(.*)>)?\((.*)\)", words).groups()
+        values = [node.number % 2 if name == "parity" else said[name] for name in re.findall(r"\w+", names)]
+        wanted = (wanted.format_map(said), (kind.format_map(said),) if kind else (), list(map(self._meant, values)))
         (_, found, given, values) = self._take(texts, c_text.Call).call
+        read = []
         if found in OF_RINGS:
             found, values, read = self._at_ring(found, *values)
-            same((found, given, read + list(map(self.term, values))), (word, kinds, arguments), "a call")
-            return
-        read = [self._barrier_at(value) if value[0] == "&" else self.term(value) for value in values]
-        same((found, given, read), (word, kinds, arguments), "a call")
+        read += [self._barrier_at(value) if value[0] == "&" else self.term(value) for value in values]
+        same((found, given, read), wanted, "a call")
+
+    def _meant(self, value):
+        match value:
+            case Access():
+                return self._at(value)
+            case Affine():
+                return value.evaluate(self.env)
+            case _:
+                return value
 
     def copy(self, node, texts):
         target, barrier, coordinates = node.place, node.at, node.coordinates
@@ -161,13 +154,6 @@ class BulkTexts(Values, DealtTiles):
         slot = (slot - 1) % at.slots if word == "release_previous" else slot
         waits = [parity ^ turned] if does == "wait_barrier" else []
         return does, values, [((getattr(at, array), (slot,)),), *waits]
-
-    def barrier_call(self, node, texts):
-        word = ("wait_for_each_other", (str(node.count),)) if node.count else ("__syncthreads", ())
-        word = ("wait_for_group", (str(node.count),)) if node.at else word
-        call = self._take(texts, c_text.Call).call
-        same(call[:3], ("call", *word), "a barrier")
-        same([self.term(each) for each in call[3]], [node.at.evaluate(self.env)] if node.at else [], "whose barrier")
 
     def store(self, node, texts):
         word, (box, start, *places) = self._call(texts)

@@ -28,7 +28,7 @@ from tilegen.ir.nodes import DTYPE_BYTES, Access, Stmt
 from tilegen.ir.walk import walk
 from tilegen.lowering.launch import program as p
 from tilegen.lowering.launch.lists import by_whole_blocks, taken_together
-from tilegen.lowering.launch.timelines import Arrive, Barrier, LookBack
+from tilegen.lowering.launch.timelines import COPIES, Arrive, Await, Barrier, LookBack
 
 DRAWS = 2  # of random values for each launch
 SWIZZLED = 12  # where single bits of them tell: each is wrong in half of the draws
@@ -216,7 +216,7 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
 
     def _is_printed(self, node):
         match node:
-            case Arrive(line) if line.name == "copies":
+            case Arrive(line) | Await(line) if line.only_cuda:
                 return self.cuda
             case p.Function() if not self.cuda:
                 self.parts[node.name] = (node, dict(self.env))
@@ -320,11 +320,10 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
             same({part[1] for part in _parts(call[3][0], "|")}, fences, "fences")
             return
         if node.wait is not None:
-            call = self._take(texts, c_text.Call).call
-            same(call[1:3], ("wait_copies", (str(node.wait),)), "a wait")
+            self.said(COPIES.wait, Await(COPIES, left=node.wait), texts)
         if node.fence:
-            same(self._take(texts, c_text.Call).call, ("call", "fence_async", (), ()), "a fence")
-        self.barrier_call(node, texts)
+            self.said(node.line.fence, node, texts)
+        self.said(node.line.wait, node, texts)
 
     def _declare(self, node, texts):
         buffer, outer = self.launch.buffers[node.buffer], dict(self.scope)

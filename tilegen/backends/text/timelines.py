@@ -29,8 +29,7 @@ from tilegen.lowering.launch.timelines import (
     CLUSTER,
     COPIES,
     EMPTIED,
-    FILLED,
-    FILLED_IN_RING,
+    IN_RING,
     REGISTERS,
     TURNS,
     Arrive,
@@ -67,9 +66,9 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
             return []
     line, said = node.line, _Said(node, writer)
     if said.in_ring:
-        line = FILLED_IN_RING if line == FILLED else line
         phase = var(said.in_ring.removesuffix("slot") + "phase")
         assert not isinstance(node, Await) or node.number == phase - (line == EMPTIED)
+        line = IN_RING.get(line, line)
     match node:
         case Start():
             return [*said.call(line.opens), *lines(node.body), *said.call(line.arrive)]

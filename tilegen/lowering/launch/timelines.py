@@ -74,16 +74,20 @@ FILLED = Timeline(
     box="copy_box_{rank}d({place}, {map}, {at}, {coordinates})",
     box_of_blocks="multicast_box_{rank}d({place}, {map}, {at}, {blocks}, {coordinates})",
 )
-FILLED_IN_RING = replace(FILLED, wait="{ring}.wait_filled()", opens="{ring}.expect({count})")  # what the text says
 EMPTIED = Timeline(
     "emptied",
     "warps",
-    "{ring}.wait_emptied()",
+    "wait_barrier({at}, {parity})",
     "{have} been read",
-    arrive="{ring}.release{previous}()",
+    arrive="arrive_once_a_warp({at})",
     arrived="{have} been read",
     arrive_at_blocks="release_in_cluster({at}, {blocks})",
 )
+# What the text says instead at the barriers of a ring.
+IN_RING = {
+    FILLED: replace(FILLED, wait="{ring}.wait_filled()", opens="{ring}.expect({count})"),
+    EMPTIED: replace(EMPTIED, wait="{ring}.wait_emptied()", arrive="{ring}.release{previous}()"),
+}
 STORES = Timeline(
     "stores",
     "group",
