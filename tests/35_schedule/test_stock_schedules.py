@@ -65,7 +65,7 @@ def _sized():
     for name, schedule in cases():
         of_cover = (name, schedule) in cover()
         for sizes, kind in ((ODD, "odd"), (EVEN, "even"))[: 1 + of_cover]:
-            marks = () if of_cover else pytest.mark.long
+            marks = () if of_cover else pytest.mark.nightly
             yield pytest.param(name, schedule, sizes, id=f"{name}.{schedule}-{kind}", marks=marks)
 
 

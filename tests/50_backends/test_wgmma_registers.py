@@ -88,11 +88,16 @@ def test_a_text_that_holds_nothing_is_found() -> None:
     assert any("no fence" in each for each in faults_of(re.sub(r"hold<\d+>\(&\w+\[0\]\);\s+begin", "begin", text)))
 
 
+OPTIONS = {"vectors": {}, "none": {"vector": False}, "whole": {"whole": True}}
+
+
+def listed(case: tuple[str, str], version: str) -> pytest.ParameterSet:
+    marks = () if case == SHORT else pytest.mark.long if version == "vectors" else pytest.mark.nightly
+    return pytest.param(case, OPTIONS[version], id=".".join((*case, version)), marks=marks)
+
+
 @pytest.mark.nvrtc
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=() if case == SHORT else pytest.mark.long) for case in cases()], ids=".".join
-)
-def test_stock_schedules(case: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("case", "options"), [listed(case, version) for case in cases() for version in OPTIONS])
+def test_stock_schedules(case: tuple[str, str], options: dict[str, bool]) -> None:
     if any(isinstance(node, Fence) for launch in lower_stock(*case) for node in launch.nodes):
-        for options in ({}, {"vector": False}, {"whole": True}):
-            assert faults_of(emit(lower_stock(*case, **options))) == []
+        assert faults_of(emit(lower_stock(*case, **options))) == []

@@ -7,7 +7,8 @@ import re
 import pytest
 
 import tilegen
-from tests.support.stock import cases, schedule_stock
+from tests.support.cover import each_stock_schedule_long_or_nightly
+from tests.support.stock import schedule_stock
 from tilegen.cli import run
 from tilegen.lab.checks.sizes import GPU_LIMITS, power_sizes
 from tilegen.lab.predict.advice import advise
@@ -105,9 +106,8 @@ def test_smaller_tiles_spill_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert re.search(told, capsys.readouterr().out)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("file", "schedule"), cases())
-def test_what_is_tried_on_stock_schedules_is_refused_or_legal(file: str, schedule: str) -> None:
-    derivation = schedule_stock(file, schedule)
+@each_stock_schedule_long_or_nightly
+def test_what_is_tried_on_stock_schedules_is_refused_or_legal(name: str, schedule: str) -> None:
+    derivation = schedule_stock(name, schedule)
     found = advise(derivation, power_sizes(derivation.kernel, {}, GPU_LIMITS), H200)
     assert all(each.after < each.before for each in found)

@@ -15,8 +15,11 @@ FILE = api.load(Path(__file__).with_name("fused.tg"))
 COVER = {"smooth_entropy", "conv1d_glu", "rms_rotary"}
 
 
+LISTED = [pytest.param(name, marks=[pytest.mark.nightly] * (name not in COVER)) for name in FILE.kernels]
+
+
 @pytest.mark.pocl
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n not in COVER)) for n in FILE.kernels])
+@pytest.mark.parametrize("name", LISTED)
 def test_suggestions_compute_fused_operators(name):
     kernel = FILE.kernel(name).ir
     text = suggest(kernel, power_sizes(kernel, {}, GPU_LIMITS), stock_machine("h100"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.support.cover import first
 from tests.support.generators.ragged import REST, groups, ragged
 from tests.support.reader.overflow import extremes, overflow
 from tests.support.reader.readback import difference
@@ -18,10 +19,8 @@ from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For
 from tilegen.proof import prove
 
-SHORT, LONG = range(12), range(12, 150)
 
-
-@pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+@pytest.mark.parametrize("seed", first(range(150), 12, long=40))
 def test_every_net_agrees(seed):
     text, what = ragged(random.Random(seed))
     tree = tree_from(text)
@@ -41,7 +40,7 @@ def test_every_net_agrees(seed):
         run(text, what, seed)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))])
+@pytest.mark.parametrize("seed", first(range(60), 4, long=20))
 def test_every_net_agrees_on_groups(seed):
     text = groups(random.Random(seed))
     tree = tree_from(text)

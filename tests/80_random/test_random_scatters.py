@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.support.cover import first
 from tests.support.generators.scatters import scattered
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
@@ -15,10 +16,8 @@ from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove
 
-SHORT, LONG = range(12), range(12, 150)
 
-
-@pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+@pytest.mark.parametrize("seed", first(range(150), 12, long=40))
 def test_every_net_agrees(seed):
     text, bins, low = scattered(random.Random(seed))
     tree = tree_from(text)

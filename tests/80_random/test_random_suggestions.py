@@ -4,11 +4,12 @@ import random
 
 import pytest
 
+from tests.support.cover import first
 from tests.support.generators.suggestions import suggested_family, suggestion_case
 from tilegen.backends.devices.devices import engine
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 120, 6))])
+@pytest.mark.parametrize("first", first(range(0, 120, 6), long=6))
 def test_suggestions_compute_random_kernels(first):
     for number in range(first, first + 6):
         suggestion_case(random.Random(f"suggestions/{number}").choice, number)

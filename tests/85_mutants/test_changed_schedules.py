@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.cover import cover
 from tests.support.mutants.changed_schedules import (
     FAULTS,
     FINE,
@@ -22,7 +23,8 @@ WHOLE = {"row_sum.warps", "conv1d.shared", "transpose.swizzled"}  # of these all
 
 
 def _listed(case):
-    return pytest.param(*case, id=".".join(case), marks=() if ".".join(case) in WHOLE else pytest.mark.long)
+    others = pytest.mark.long if case in cover() else pytest.mark.nightly
+    return pytest.param(*case, id=".".join(case), marks=() if ".".join(case) in WHOLE else others)
 
 
 @pytest.mark.parametrize(("name", "schedule"), [_listed(case) for case in cases()])

@@ -1,6 +1,7 @@
 """Faults in copies, rings, turns, clusters, products and launches: the proof refuses them, and they are seen to run.
 
-The simulation knows nothing of the proof. One program with each kind of fault is tried; the others are long.
+The simulation knows nothing of the proof. One program with each kind of fault is tried; the others are long, and
+nightly where the simulation of products by warpgroups takes tens of seconds.
 """
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.mutants.families import FAMILIES, KERNELS, missed, program
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.stock import schedule_stock
+from tests.support.warpgroup_kernels import BUDGETS, RINGS
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -17,7 +19,9 @@ KINDS = [(name, kind) for name, family in FAMILIES.items() for kind in family.ki
 each_kind = pytest.mark.parametrize(
     ("family", "kind"), [pytest.param(FAMILIES[name], kind, id=f"{name}-{kind.__name__}") for name, kind in KINDS]
 )
-SHOWN = ("once", "stored", "ring, narrow", "turns, stored", "cluster, narrow", "products, cluster")
+SHOWN = {"once", "stored", "ring, narrow", "turns, stored", "cluster, narrow", "products, cluster"}
+SLOW = {"windows", "panels", *BUDGETS, *(f"products, {name}" for name in RINGS)} - {"products, ring, again"}
+SLOW_FAMILIES = {"products by warpgroups", "windows"}
 
 
 def sizes_of(tree, sizes):
@@ -38,7 +42,11 @@ def test_each_fault_is_refused(family, kind):
         assert not missed(family.texts[name], faulty), name
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SHOWN else pytest.mark.long) for n in KERNELS])
+def marks_of(name):
+    return () if name in SHOWN else pytest.mark.nightly if name in SLOW else pytest.mark.long
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in KERNELS])
 def test_what_is_proved_runs_and_reads_back(name):
     text, sizes = KERNELS[name]
     tree, launch = program(text)
@@ -95,8 +103,12 @@ def printed(launch):
         return None
 
 
-@pytest.mark.long
-@each_kind
+def listed(name, kind):
+    marks = pytest.mark.nightly if name in SLOW_FAMILIES else pytest.mark.long
+    return pytest.param(FAMILIES[name], kind, id=f"{name}-{kind.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("family", "kind"), [listed(*each) for each in KINDS])
 def test_a_fault_is_seen_where_it_runs(family, kind):
     """What is not seen changes nothing in the text; of kinds that are mild a part may do no harm otherwise."""
     if kind.__name__ in family.beyond or not family.runs:

@@ -1,7 +1,7 @@
 """A few stock schedules that have every feature of all of them: what the tests look at unless asked for the long ones.
 
 `features` says what is counted, `greedy_cover` picks the schedules. Which they are is stored in tests/golden/cover.txt;
-a long test computes them again (tests/35_schedule/test_stock_cover.py, which writes the file with --update-golden).
+a nightly test computes them again (tests/35_schedule/test_stock_cover.py, which writes the file with --update-golden).
 """
 
 from __future__ import annotations
@@ -82,15 +82,21 @@ def greedy_cover() -> list[tuple[str, str]]:
     return chosen
 
 
-def first(values: Iterable[object], count: int = 1) -> list[object]:
-    """Values of a parametrized test of which the tests beyond the first ones are long."""
+def first(values: Iterable[object], count: int = 1, long: int | None = None) -> list[object]:
+    """Values of a parametrized test: after the first `count` they are long, after `long` more, if given, nightly."""
     given = [each if isinstance(each, tuple) else (each,) for each in values]
-    return [pytest.param(*each, marks=() if n < count else pytest.mark.long) for n, each in enumerate(given)]
+    ends = count, len(given) if long is None else count + long
+    marks = [(), pytest.mark.long, pytest.mark.nightly]
+    return [pytest.param(*each, marks=marks[sum(n >= end for end in ends)]) for n, each in enumerate(given)]
 
 
-def _listed(case: tuple[str, str]) -> pytest.ParameterSet:
-    return pytest.param(*case, id=".".join(case), marks=() if case in cover() else pytest.mark.long)
+def _listed(*of_cover: pytest.MarkDecorator, others: pytest.MarkDecorator) -> pytest.MarkDecorator:
+    marks = {case: of_cover if case in cover() else others for case in cases()}
+    given = [pytest.param(*case, id=".".join(case), marks=marks[case]) for case in marks]
+    return pytest.mark.parametrize(("name", "schedule"), given)
 
 
-# A test of every stock schedule, by its `name` and `schedule`: long, but for the cover.
-each_stock_schedule = pytest.mark.parametrize(("name", "schedule"), [_listed(case) for case in cases()])
+# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are long, or nightly.
+each_stock_schedule = _listed(others=pytest.mark.long)
+each_stock_schedule_nightly = _listed(others=pytest.mark.nightly)
+each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, others=pytest.mark.nightly)
