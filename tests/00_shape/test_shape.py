@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tilegen"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -167,6 +169,7 @@ def _lines_of_import(node: ast.stmt) -> list[int]:
     return [node.lineno] if isinstance(node, ast.Import | ast.ImportFrom) else []
 
 
+@pytest.mark.long
 def test_the_rest_works_without_plugins(tmp_path: Path) -> None:
     code = (
         "import sys\n"

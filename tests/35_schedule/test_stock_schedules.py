@@ -61,12 +61,12 @@ def inputs(kernel, sizes, seed=0):
 
 
 def _sized():
-    """Each schedule at odd sizes, and the cover at even ones: PoCL runs all of them at both."""
-    for name, schedule in cases():
-        of_cover = (name, schedule) in cover()
-        for sizes, kind in ((ODD, "odd"), (EVEN, "even"))[: 1 + of_cover]:
-            marks = () if of_cover else pytest.mark.nightly
-            yield pytest.param(name, schedule, sizes, id=f"{name}.{schedule}-{kind}", marks=marks)
+    """The cover at odd sizes; at even ones it is long, and the others nightly: PoCL runs all of them at both."""
+    for case in cases():
+        marks = () if case in cover() else pytest.mark.nightly
+        yield pytest.param(*case, ODD, id=f"{'.'.join(case)}-odd", marks=marks)
+        if case in cover():
+            yield pytest.param(*case, EVEN, id=f"{'.'.join(case)}-even", marks=pytest.mark.long)
 
 
 @pytest.mark.parametrize(("name", "schedule", "sizes"), list(_sized()))

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.support.cover import each_stock_schedule_nightly
+from tests.support.cover import each_stock_schedule_long_or_nightly
 from tests.support.simulator.threads import faults
 from tests.support.stock import LISTS, lighter, schedule_stock
 from tests.support.stored import drawn
@@ -26,7 +26,7 @@ def small(name, kernel):
     return SMALL.get(name) or {size: 3 + 2 * n for n, size in enumerate(kernel.sizes)}
 
 
-@each_stock_schedule_nightly
+@each_stock_schedule_long_or_nightly
 def test_the_distributed_tree_computes_the_kernel(name, schedule):
     if name in LISTS:
         pytest.skip("lists in any order have tests/80_random/test_random_lists.py")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cover import each_stock_schedule, each_stock_schedule_nightly
+from tests.support.cover import each_stock_schedule, each_stock_schedule_long_or_nightly
 from tests.support.stock import schedule_stock
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
@@ -74,7 +74,7 @@ def test_every_stock_schedule_is_proved_with_vectors_and_without(name, schedule)
         check_proved_without(tree, loops)
 
 
-@each_stock_schedule_nightly
+@each_stock_schedule_long_or_nightly
 def test_every_stock_schedule_is_proved_with_vectors_in_all_loops_but_one(name, schedule):
     tree = schedule_stock(name, schedule).tree
     loops = loops_with_vectors(tree)

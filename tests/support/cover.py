@@ -96,7 +96,6 @@ def _listed(*of_cover: pytest.MarkDecorator, others: pytest.MarkDecorator) -> py
     return pytest.mark.parametrize(("name", "schedule"), given)
 
 
-# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are long, or nightly.
+# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are of the next kind.
 each_stock_schedule = _listed(others=pytest.mark.long)
-each_stock_schedule_nightly = _listed(others=pytest.mark.nightly)
 each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, others=pytest.mark.nightly)
