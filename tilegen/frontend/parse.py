@@ -121,7 +121,7 @@ def _declared(module: Module) -> DeclaredInstructions:
 
 
 def _parse(source: Source, around: tuple[str, ...]) -> Module:
-    """`parse`; `around` are stock files that wait for this one, because their schedules extend some of it."""
+    """`parse`; `around` are files that wait for this one, because their schedules extend some of it."""
     if source.text.startswith("\ufeff"):
         source = Source(source.name, source.text[1:])
     place = Place(source, check_text(source))
@@ -302,7 +302,7 @@ def _flatten(
 
 def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | None:
     """The stock file of this name, or the one in the folder of the file `beside`; None where there is neither."""
-    if module := _stock_module(file, around):
+    if module := stock_schedules(file):
         return module
     path = Path(beside).with_name(f"{file}.tg")
     text = read_file(str(path))
@@ -310,9 +310,10 @@ def _other_module(file: str, around: tuple[str, ...], beside: str) -> Module | N
 
 
 @cache
-def _stock_module(file: str, around: tuple[str, ...]) -> Module | None:
+def stock_schedules(file: str) -> Module | None:
+    """What schedules/ holds under this name; None where there is no such file."""
     there = (data_folder("schedules") / f"{file}.tg").is_file()
-    return _parse(stock_source("schedules", file), around) if there else None
+    return parse(stock_source("schedules", file)) if there else None
 
 
 @cache

@@ -11,7 +11,7 @@ from tilegen.errors import Collected, Source, SourceError, did_you_mean
 from tilegen.frontend.build import build_with_defaults
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions.build import DeclaredInstructions
-from tilegen.frontend.parse import parse, parse_instructions
+from tilegen.frontend.parse import parse, parse_instructions, stock_schedules
 from tilegen.frontend.parsing.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.comparison.form import Names, find_names
@@ -52,10 +52,11 @@ def stock(name: str) -> Module:
 
 def _parts(name: str) -> list[Module]:
     """The texts of the stock module `name`: the second one has the kernels where the first has schedules alone."""
-    folders = [folder for folder in FOLDERS if (data_folder(folder) / f"{name}.tg").is_file()]
-    first = parse(stock_source(folders[0], name))
-    complete = first.schedules and first.kernels
-    return [first, *(parse(stock_source(folder, name)) for folder in folders[1:] if not complete)]
+    parts = [module] if (module := stock_schedules(name)) else []
+    complete = parts and parts[0].schedules and parts[0].kernels
+    if not complete and (data_folder("examples") / f"{name}.tg").is_file():
+        parts.append(parse(stock_source("examples", name)))
+    return parts
 
 
 def with_stock(module: Module) -> tuple[Module, str]:
