@@ -5,8 +5,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from tilegen.backends.compiler import nvrtc
-from tilegen.errors import Source, TilegenError
-from tilegen.frontend import build, data_folder, parse
+from tilegen.errors import TilegenError
+from tilegen.frontend import build, data_folder
 from tilegen.frontend.stock import stock, stock_instructions
 from tilegen.judge.kernel.equations import check_equations
 from tilegen.lowering import lower
@@ -23,8 +23,8 @@ def instructions():
 
 @cache
 def modules():
-    folder = Path(str(data_folder("schedules")))
-    return {path.stem: parse(Source(path.name, path.read_text())) for path in sorted(folder.glob("*.tg"))}
+    names = (path.stem for path in sorted(Path(str(data_folder("schedules"))).glob("*.tg")))
+    return {name: stock(name) for name in names if name != "instructions"}
 
 
 LISTS = {"keypoints", "compaction"}  # files whose results are in any order
@@ -32,16 +32,16 @@ LISTS = {"keypoints", "compaction"}  # files whose results are in any order
 
 def cases():
     """(file, schedule) for each stock schedule; `kernel.schedule` for further kernels of one that is for several."""
-    return [(name, label(s)) for name, module in modules().items() for s in module.schedules]
+    return [(name, label(s, name)) for name, module in modules().items() for s in module.schedules]
 
 
-def label(schedule):
-    alone = len(schedule.kernels) == 1 or schedule.kernel == Path(schedule.span.source.name).stem
+def label(schedule, file):
+    alone = len(schedule.kernels) == 1 or schedule.kernel == file
     return schedule.name if alone else f"{schedule.kernel}.{schedule.name}"
 
 
 def find(name, schedule):
-    return next(s for s in modules()[name].schedules if label(s) == schedule)
+    return next(s for s in modules()[name].schedules if label(s, name) == schedule)
 
 
 LARGEST_TILE = 5000
@@ -143,10 +143,5 @@ def compile_stock(text, arch):
 def _schedule_once(name, schedule, values, parameters):
     found = find(name, schedule)
     defines = {d.word: d for m in modules().values() for d in m.defines}
-    kernel = check_equations(build(_stock_once(name).kernels[found.kernel], dict(values)))
+    kernel = check_equations(build(modules()[name].kernels[found.kernel], dict(values)))
     return apply(kernel, found, dict(parameters), defines, stock_instructions)
-
-
-@cache
-def _stock_once(name):
-    return stock(name)

@@ -66,7 +66,7 @@ def shapes():
 @cache
 def bases():
     """(file, schedule) of the schedules that are changed."""
-    return [*cases(), *(("shapes", label(s)) for s in shapes().schedules)]
+    return [*cases(), *(("shapes", label(s, "shapes")) for s in shapes().schedules)]
 
 
 @cache
@@ -74,7 +74,7 @@ def base(position, small):
     """Schedule number `position`, a stock one with its own tiles or with small ones."""
     name, schedule = bases()[position]
     if name == "shapes":
-        found = next(s for s in shapes().schedules if label(s) == schedule)
+        found = next(s for s in shapes().schedules if label(s, "shapes") == schedule)
         defines = {d.word: d for module in modules().values() for d in module.defines}
         return apply(build(shapes().kernels[found.kernel]), found, {}, defines, stock_instructions)
     return schedule_stock(name, schedule, *tiles(name, schedule)) if small else schedule_stock(name, schedule)
