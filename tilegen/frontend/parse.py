@@ -253,8 +253,11 @@ def _member(several: Family, name: str) -> InstructionDecl:
     """The declaration of a member of a family."""
     source = several.member(name)
     place = Place(source, check_text(source))
-    with _one_at_a_time:
-        tree = _parser().parse(place.text)
+    try:
+        with _one_at_a_time:
+            tree = _parser().parse(place.text)
+    except UnexpectedInput as error:
+        raise complain(place, error) from None
     (item,) = branches(tree.children)
     return machine.instruction(place, item)
 

@@ -105,10 +105,9 @@ class DeclaredInstructions(Mapping[str, Instruction]):
         return tuple(dict.fromkeys((*self._declarations, *(f.name.text for f in self._families.values()))))
 
     def check(self) -> None:
-        """Raises SourceError for a declaration that is none of an instruction; of a family, for its ends."""
+        """Raises SourceError for a declaration that is none of an instruction; of a family, for its corners."""
         families = dict.fromkeys(self._families.values())
-        ends = [name for each in families for name in ((*each.members,)[0], (*each.members,)[-1])]
-        for name in (*self._declarations, *ends):
+        for name in (*self._declarations, *chain.from_iterable(each.corners() for each in families)):
             self[name]
 
 

@@ -37,6 +37,16 @@ class Family:
         text = re.sub(rf"\{{({words})\}}|\b({words})\b", lambda m: values[m[1] or m[2]], self.text.text)
         return Source(self.text.name, text)
 
+    def corners(self) -> Iterator[str]:
+        """Members that have each word among the values, and the last one."""
+        seen = set[str]()
+        for member, values in self.members.items():
+            words = {value for value in values.values() if not value.isdecimal()}
+            if not words <= seen:
+                yield member
+            seen |= words
+        yield (*self.members,)[-1]
+
 
 def family(place: Place, tree: Branch) -> Family:
     """The family of a parse tree.
@@ -70,7 +80,7 @@ def _choices(place: Place, tree: Branch) -> Iterator[dict[str, str]]:
     rows = [part for part in branches(tree.children) if rule(part) == "varied_value"]
     values = [_words(row) for row in rows]
     for at, (row, words) in enumerate(zip(rows, values, strict=True)):
-        if words == ["..."]:
+        if row.children[0] == "...":
             yield from ({names[0]: str(value)} for value in _between(place, row, values[:at], values[at + 1 :]))
         elif len(words) != len(names):
             message = f"{', '.join(names)} take {counted(names, 'value')} at a time, and not {len(words)}"
@@ -91,7 +101,8 @@ def _between(place: Place, row: Branch, before: list[list[str]], behind: list[li
 
 
 def _words(tree: Branch) -> list[str]:
-    return [str(each) for each in tree.children if isinstance(each, Token) and each not in ("(", ",", ")")]
+    """Its words and numbers, and what stands between quotes."""
+    return [str(each).strip('"') for each in tree.children if isinstance(each, Token) and each not in ("(", ",", ")")]
 
 
 def _text_without(place: Place, tree: Branch, ranges: list[Branch]) -> str:
@@ -100,8 +111,9 @@ def _text_without(place: Place, tree: Branch, ranges: list[Branch]) -> str:
     ranging, colon = [each for each in tokens if each == "for"][-1], [each for each in tokens if each == ":"][-1]
     assert ranging.start_pos is not None
     assert colon.start_pos is not None
-    cut = place.text[ranging.start_pos : colon.start_pos]
-    text = place.text[: ranging.start_pos].rstrip() + ":" + "\n" * cut.count("\n") + place.text[colon.end_pos :]
+    head = place.text[: ranging.start_pos].rstrip()
+    cut = place.text[len(head) : colon.start_pos]
+    text = head + ":" + "\n" * cut.count("\n") + place.text[colon.end_pos :]
     lines, first = text.split("\n"), place.of(tree).line - 1
     last = place.of(branches(tree.children)[-1]).line
     while first > 0 and lines[first - 1].startswith("#"):

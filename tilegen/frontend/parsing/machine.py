@@ -56,7 +56,8 @@ def _operand(place: Place, tree: Branch) -> Operand:
     word, _, type_, _, shape, _, _, form = tree.children
     span = place.of(tree)
     param = Param(name(place, word), name(place, type_), convert_all(place, shape), None, None, span)
-    return Operand(param, name(place, form) if form is not None else None, span)
+    other = form is not None and form != type_  # values of a type have its own format
+    return Operand(param, name(place, form) if other else None, span)
 
 
 def _equation(place: Place, tree: Branch) -> Assign:
@@ -86,6 +87,8 @@ def _sum_line(place: Place, tree: Branch) -> SumLine:
         return SumLine(None, None, "", None, None, place.of(tree))
     _, terms, _, _, _, _, _, within, _, rounding, _, _, arch, _ = tree.children
     how, _, kept = branch(rounding).children
+    if token(how).type == "PARAMETER":
+        raise SourceError(f"'{how}' is no parameter of a family", place.of(token(how)))
     bits, left = (_number(place, branch(each).children[0]) if each is not None else None for each in (within, kept))
     since = name(place, arch) if arch is not None else None
     return SumLine(_number(place, terms), bits, str(how), left, since, place.of(tree))
@@ -93,6 +96,8 @@ def _sum_line(place: Place, tree: Branch) -> SumLine:
 
 def _number(place: Place, digits: Branch | Token | None) -> Num:
     span = place.of(token(digits))
+    if token(digits).type != "NUMBER":
+        raise SourceError(f"'{digits}' is no number, and no parameter of a family", span)
     return Num(number(token(digits), span), span)
 
 
@@ -111,4 +116,5 @@ def _quoted_text(place: Place, tree: Branch) -> Name:
 def _source_text(place: Place, word: Name, lines: list[Branch]) -> str:
     """The declaration as it stands in the text, without the comment above it."""
     last = max(place.of(line).line for line in lines)
-    return "\n".join(place.source.line(number).rstrip() for number in range(word.span.line, last + 1))
+    written = (place.source.line(number).rstrip() for number in range(word.span.line, last + 1))
+    return "\n".join(filter(None, written))
