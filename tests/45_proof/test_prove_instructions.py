@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from tests.support.mutants.kinds import is_begin_of_products, is_hold, is_wait_for_products
+from tests.support.mutants.places import nodes, put
 from tests.support.simulator.threads import faults
 from tests.support.tensor_core_kernels import LOADED
+from tests.support.warpgroup_kernels import product
 from tests.support.written import tree_from
 from tilegen.errors import Source
 from tilegen.frontend import parse
@@ -162,3 +166,22 @@ def test_a_warp_has_32_lanes():
         launches = (replace(launch, block=(x, 2, 1)),)
         assert prove(tree.kernel, launches, tree.reassociated).violation is not None
         assert faults(launches, tree, SIZES) is not None
+
+
+def test_products_of_which_nothing_is_said_are_refused():
+    """Where one of these is missing, the others ask for it (`warpgroup_faults`)."""
+    tree = tree_from(product())
+    (launch,) = lower(tree)
+    said = [p for p, n in nodes(launch.body) if is_begin_of_products(n) or is_wait_for_products(n) or is_hold(n)]
+    body = launch.body
+    for path in reversed(said):
+        body = put(body, path, ())
+    assert len(said) > 2
+    assert prove(tree.kernel, (replace(launch, body=body),)).verdict == "refused: products"
+
+
+def test_tensors_have_any_names():
+    """Also those of what the proof says events of."""
+    text = re.sub(r"\bC\b", "products", re.sub(r"\bA\b", "accesses", product()))
+    tree = tree_from(text)
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"

@@ -32,16 +32,16 @@ from tilegen.lowering.launch.program import (
     names_in,
     nodes,
 )
-from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Await, Barrier, Box, Fence
+from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Barrier, Box
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.obligations import Extra, Question, questions
-from tilegen.proof.reading.bulk import SEEN_STORES, barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
+from tilegen.proof.reading.bulk import barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
 from tilegen.proof.reading.coordinates import Axes, axes_of, extents_of, inline_names, rename_to_axes
 from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.reading.extras import Extras
-from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS, expand_instructions
+from tilegen.proof.reading.instructions import expand_instructions
 from tilegen.proof.reading.lane_loops import expand_vectors
-from tilegen.proof.reading.on_timelines import does, is_event
+from tilegen.proof.reading.on_timelines import EVENTS, does, is_event
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
 from tilegen.proof.reading.versions import MEANT, merge_versions
@@ -104,12 +104,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
             for b in (_of_launch(b, launch, where) for b in launch.buffers.values())
             if b.space in ("global", "shared", "barrier")
         }
-        stores = any(isinstance(v, Box | Await) and v.line == STORES for v in launch.inside)
-        result.buffers |= {SEEN_STORES.name: SEEN_STORES} if stores else {}
-        asynchronous = any(isinstance(v, Fence | Await) and v.line.in_registers for v in launch.inside)
-        result.buffers |= {PRODUCTS.name: PRODUCTS} if asynchronous else {}
-        fenced = any(isinstance(v, Fence) and not v.line.in_registers for v in launch.inside)
-        result.buffers |= {ACCESSES.name: ACCESSES} if fenced else {}
+        result.buffers |= {EVENTS.name: EVENTS} if any(map(is_event, nodes(body))) else {}
         if ring and ring.turn:
             turns = Buffer(barrier_of("turns", launch), "i64", (const(2),), "barrier", (0,))
             result.buffers |= {turns.name: turns}

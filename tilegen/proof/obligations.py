@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition, Loop, Node, Stmt, Tree
-from tilegen.ir.walk import rewrite_nodes
+from tilegen.ir.walk import leaves, rewrite_nodes
 from tilegen.judge.copies import check_values
 from tilegen.judge.coverage import check_coverage
 from tilegen.judge.only import check_only
@@ -23,12 +23,13 @@ from tilegen.judge.threads.atomics import check_atomics
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
 from tilegen.judge.updates import check_updates
+from tilegen.lowering.launch.timelines import STORES
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved, Violation, Words
-from tilegen.proof.reading.bulk import SEEN_STORES, without_events
-from tilegen.proof.reading.instructions import ACCESSES, PRODUCTS
+from tilegen.proof.reading.bulk import without_events
+from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.reading.roles import Ring
 from tilegen.proof.waiting.barriers import (
     CertainBarriers,
@@ -134,7 +135,8 @@ def questions(
     scatters = any("scatter" in placed.leaf.kinds for placed in program.leaves)
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     fenced = any(barrier.fence for barrier in barriers.values())
-    arrives = any(b.space == "barrier" and b not in (SEEN_STORES, PRODUCTS, ACCESSES) for b in tree.buffers)
+    lines = {stmt.line for _, stmt in leaves(tree.body) if isinstance(stmt, OnTimeline)}
+    arrives, stored = any(line.has_phases for line in lines), STORES in lines
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
@@ -148,12 +150,8 @@ def questions(
         ("waits", (), (lambda: check_waits(program, barriers, copies),) if copies else ()),
         ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives or fenced else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
-        ("products", (), (lambda: check_products(events()),) if PRODUCTS in tree.buffers else ()),
-        (
-            ("stores", (lambda: check_stored(events().program),), (lambda: check_stores(events()),))
-            if SEEN_STORES in tree.buffers
-            else ("stores", (), ())
-        ),
+        ("products", (), (lambda: check_products(events()),) if any(line.in_registers for line in lines) else ()),
+        ("stores", (lambda: check_stored(events().program),) * stored, (lambda: check_stores(events()),) * stored),
     )
 
 

@@ -50,11 +50,8 @@ from tilegen.lowering.launch.timelines import (
 )
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.lane_loops import written_buffers
-from tilegen.proof.reading.on_timelines import Does, OnTimeline, does, is_event
+from tilegen.proof.reading.on_timelines import EVENTS, Does, OnTimeline, does, is_event
 from tilegen.proof.reading.roles import Ring, share_of
-
-# What a thread has seen of its stores is said of no barrier, but of this.
-SEEN_STORES = Buffer("bulk stores", "i64", (), "barrier", ())
 
 
 def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tuple[Spmd, ...]:
@@ -110,7 +107,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
             case Await(line) if line == CLUSTER:
                 raise Refused("blocks of a cluster meet where not all of their threads run")
             case Await(line) if line == STORES:
-                out.append(_on_timeline(node, SEEN_STORES.name, Access(SEEN_STORES.name, ())))
+                out.append(_on_timeline(node, "bulk stores", Access(EVENTS.name, ())))
             case Await(line) if line.has_phases:
                 filled = _filled_at(node.barrier.buffer, launch)
                 if {*node.buffers} != (filled or (ring and ring.buffers)) or (line == FILLED) != bool(filled):

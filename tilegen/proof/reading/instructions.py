@@ -41,11 +41,7 @@ from tilegen.lowering.launch.program import (
 )
 from tilegen.lowering.launch.timelines import Await, Fence, Timeline, products
 from tilegen.poly import Facts, Refused
-from tilegen.proof.reading.on_timelines import Does, OnTimeline, started
-
-# What is said of products is said of this; of what a thread itself has loaded and stored, of that.
-PRODUCTS = Buffer("products", "i64", (), "barrier", ())
-ACCESSES = Buffer("accesses", "i64", (), "barrier", ())
+from tilegen.proof.reading.on_timelines import EVENTS, Does, OnTimeline, started
 
 
 def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, ...]:
@@ -75,8 +71,7 @@ def expand_instructions(body: tuple[Spmd, ...], launch: Launch) -> tuple[Spmd, .
 
 
 def _of_register(name: str, what: Does, line: Timeline, left: int = 0) -> OnTimeline:
-    of = PRODUCTS if line.in_registers else ACCESSES
-    return OnTimeline(name, Access(of.name, ()), Const(0, "i64"), does=what, line=line, left=left)
+    return OnTimeline(name, Access(EVENTS.name, ()), Const(0, "i64"), does=what, line=line, left=left)
 
 
 def _check_together(node: For | If, lanes: set[str]) -> None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, TypeGuard
 
-from tilegen.ir.nodes import Stmt
+from tilegen.ir.nodes import Buffer, Stmt
 from tilegen.lowering.launch.timelines import COPIES, Timeline
 from tilegen.poly.instances import Placed, Projection
 
 Does = Literal["start", "arrive", "wait", "fence"]
+
+# What is said of events is said of a barrier in shared memory, or else of this; the timeline tells which they are.
+EVENTS = Buffer("all events", "i64", (), "barrier", ())
 
 
 @dataclass(frozen=True)
