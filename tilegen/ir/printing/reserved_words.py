@@ -33,14 +33,10 @@ Tiles count_tiles row_of_tile column_of_tile matrix_of_tile
 floor_div floor_mod floor_div_or_0 floor_mod_or_0 ffloor_div ffloor_divf ffloor_mod ffloor_modf hidden
 load_half round_half load_bf16 round_bf16 round_tf32 cut_off_tf32 power_of_two tf32_fragment odd_float half_of_double
 bf16_of_double bf16_of_long approximate_sqrt approximate_rsqrt approximate_exp2 approximate_tanh copy_async
-copy_async_or_zero end_copies wait_copies load_vector store_vector fence_async begin_wgmma complete_wgmma
-complete_earlier_wgmma hold describe_128 describe_64 describe_32 describe_16 uniform wait_for_each_other
-wait_for_group take_turn pass_turn arrive_once_a_warp Ring TensorMap start_barriers expect_bytes
-take_registers give_registers wait_barrier copy_box_1d copy_box_2d copy_box_3d copy_box_4d copy_box_5d store_box_1d
-store_box_2d store_box_3d
-store_box_4d store_box_5d end_stores wait_stores_read load_e4m3 round_e4m3 e4m3_of_double load_e5m2 round_e5m2
-e5m2_of_double wait_for_cluster release_in_cluster multicast_box_1d multicast_box_2d multicast_box_3d multicast_box_4d
-multicast_box_5d let_next_launch_begin wait_for_earlier_launches draw_number launch_of_block publish published
+copy_async_or_zero end_copies load_vector store_vector fence_async begin_wgmma complete_wgmma complete_earlier_wgmma
+hold describe_128 describe_64 describe_32 describe_16 uniform take_turn pass_turn arrive_once_a_warp Ring TensorMap
+start_barriers expect_bytes take_registers give_registers end_stores load_e4m3 round_e4m3 e4m3_of_double load_e5m2
+round_e5m2 e5m2_of_double release_in_cluster let_next_launch_begin draw_number launch_of_block publish published
 """
 _EVERYWHERE_PATTERN = re.compile(
     # vectors, of OpenCL and of CUDA, and OpenCL's types for later
@@ -53,6 +49,7 @@ _EVERYWHERE_PATTERN = re.compile(
     # what a text calls
     r"|abs_of_(int|char|signed_char|long|long_long)"
     r"|(int|u?char|(un)?signed_char|long|long_long)_of_(float|double)"
+    r"|wait_\w+|(copy|store|multicast)_box_\dd"
     r"|v(load|store)\d+|(sum|prod|max|min|argmax|argmin|ones|linear)_(of|along|up_to|ahead_of)_\w*lanes?"
     r"|(sum|prod|max|min|linear)_of_(two|blocks_before)|atomic_add_(float|double)\d*"
     r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id|get_num_groups"
