@@ -39,13 +39,17 @@ def run(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def load_commands() -> click.Group:
-    """The command `tilegen` with all of its commands: the folder is the registry."""
+def load_commands(first: str = "") -> click.Group:
+    """The command `tilegen` with all of its commands: the folder is the registry.
+
+    Where a file of the folder is called `first`, that one alone is loaded: others take longer to load than to run one.
+    """
     from tilegen.cli import commands
     from tilegen.cli.commands.shared import tilegen
 
-    for module in iter_modules(commands.__path__):
-        import_module(f"{commands.__name__}.{module.name}")
+    names = [module.name for module in iter_modules(commands.__path__)]
+    for name in [first] if first in names else names:
+        import_module(f"{commands.__name__}.{name}")
 
     return tilegen
 
@@ -56,7 +60,7 @@ def _run(arguments: list[str]) -> int:
 
         from tilegen.cli.shell.arguments import repeat_options
 
-        tilegen = load_commands()
+        tilegen = load_commands(*arguments[:1])
     except ImportError as error:
         print(f"error: a part of tilegen does not load: {error}", file=sys.stderr)
         again = install_extra("", "--force-reinstall")

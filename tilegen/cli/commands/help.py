@@ -12,6 +12,7 @@ from textwrap import fill
 import click
 
 from tilegen.backends.compiler.instructions import device_function
+from tilegen.cli import load_commands
 from tilegen.cli.commands.shared import tilegen
 from tilegen.cli.looks.pages import readable, sections, words
 from tilegen.cli.looks.printing import line_width
@@ -43,7 +44,8 @@ def help_command(context: click.Context, words: tuple[str, ...], search: str | N
     """List the steps of a schedule; or explain one WORD: a step, with a tree before and after it, an instruction, a
     command, an option, a word of the language or of a message, or a section of the language reference (tilegen help
     language)."""
-    usages = {name: each.get_help(click.Context(each, context.parent, name)) for name, each in tilegen.commands.items()}
+    commands = load_commands().commands
+    usages = {name: each.get_help(click.Context(each, context.parent, name)) for name, each in commands.items()}
     if search:
         lines = list(_places(search, usages)) or [f"'{search}' is nowhere"]
     else:
@@ -55,7 +57,8 @@ def help_command(context: click.Context, words: tuple[str, ...], search: str | N
 
 def _known_words() -> list[str]:
     """What can be explained."""
-    return [*registry(), *standard_steps(), *stock_instructions(), *tilegen.commands, "language", *sections(), *words()]
+    commands = load_commands().commands
+    return [*registry(), *standard_steps(), *stock_instructions(), *commands, "language", *sections(), *words()]
 
 
 def _explain(word: str, usages: Mapping[str, str]) -> list[str]:
