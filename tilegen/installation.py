@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from platform import machine
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 
 def install_extra(extra: str = "", *options: str) -> str:
@@ -23,6 +22,8 @@ def install_extra(extra: str = "", *options: str) -> str:
     It names the checkout or the wheel that tilegen was installed from; where that is gone or was never known, the
     packages themselves, which any index has.
     """
+    from urllib.request import url2pathname  # with all of HTTP, which nothing else needs
+
     suffix = f"[{extra}]" if extra else ""
     try:
         found = distribution("tilegen")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -102,6 +101,8 @@ def _shown_progress() -> Iterator[Callable[[str, float, float], None]]:
         with _ProgressLines() as lines:
             yield lines
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # all of it for long work alone
+
     columns = (TextColumn("{task.description:>10}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task("", total=1)
