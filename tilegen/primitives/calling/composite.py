@@ -70,15 +70,33 @@ def _fresh_name(name: str, taken: set[str]) -> str:
 
 
 def _bindings(define: Define, call: StepCall) -> dict[str, Any]:
+    if misfit := _misfit(define, call):
+        written = f"{define.word}({', '.join(define.parameters)})"
+        if define.results:
+            written += f" -> {', '.join(define.results)}"
+        raise SourceError(misfit, call.span, notes=(f"it is written {written}",))
     given: dict[str, Any] = dict(zip(define.parameters, call.arguments, strict=False))
     given |= {k.name: k.value for k in call.keywords}
-    wanted = f"{define.word}({', '.join(define.parameters)})"
-    if define.results:
-        wanted += f" -> {', '.join(define.results)}"
-    fits = len(call.arguments) <= len(define.parameters) and set(given) == set(define.parameters)
-    if not fits or len(call.results) != len(define.results):
-        raise SourceError(f"the step does not fit {wanted}", call.span)
     return given | dict(zip(define.results, call.results, strict=True))
+
+
+def _misfit(define: Define, call: StepCall) -> str | None:
+    """What a call has too much or too little of, as of a primitive step; None where it fits."""
+    most, wanted = len(define.parameters), len(define.results)
+    given = [*define.parameters[: len(call.arguments)], *(k.name for k in call.keywords)]
+    if len(call.arguments) > most:
+        return f"{call.word} takes {most} arguments at most"
+    for name in given:
+        if name not in define.parameters:
+            return f"{call.word} has no argument '{name}'"
+        if given.count(name) > 1:
+            return f"'{name}' is given twice"
+    for name in define.parameters:
+        if name not in given:
+            return f"{call.word} needs '{name}'"
+    if len(call.results) != wanted:
+        return f"{call.word} gives {wanted} name{'s' * (wanted != 1)} after '->', not {len(call.results)}"
+    return None
 
 
 def _evaluate(call: StepCall, values: Mapping[str, Any]) -> StepCall:
