@@ -88,8 +88,7 @@ def scaled(word: str, size: int) -> Work:
         return (quantised(size, size, dtype), quantised(size, size, dtype), *scales)
 
     calls = {"torch.compile": torch.compile(integers)} if word == "i8" else {"torch._scaled_mm": floats}
-    schedule = "scaled_bytes" if word == "i8" else "scaled_floats"
-    return Work("epilogues", f"scaled_{word}", (schedule,), inputs, calls, 2.0 * size**3)
+    return Work("epilogues", f"scaled_{word}", ("scaled",), inputs, calls, 2.0 * size**3)
 
 
 def sums(size: int) -> Work:
