@@ -204,6 +204,8 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 self.store(node)
             case "launches" | "registers", _:
                 pass  # the launches of a simulation run one after the other, and no thread lacks registers
+            case _:
+                raise TypeError(f"nobody knows what {node} does")
 
     def _plain(self, node):
         match node:
