@@ -12,7 +12,7 @@ from tests.support.reader.values import Mismatch, Values
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.launch.program import Start, TimelineNode, rings
-from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, FILLED, STORES, Arrive, Await, Box, Fence, StartBarriers
+from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, Arrive, Await, Box, Event, Fence, StartBarriers
 
 ReadByBulk = TimelineNode
 # What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
@@ -104,47 +104,47 @@ class BulkTexts(Values, DealtTiles):
                 self.said(line.fence, node, texts)
             case Fence(buffers=held):
                 self.hold(held, texts)
-            case Box() if line == STORES:
-                self.store(node, texts)
-            case Box() if line == FILLED:
-                self.copy(node, texts)
+            case Box():
+                self.said(line.box_of_blocks if node.blocks else line.box, node, texts)
             case _:
                 raise TypeError(f"bulk.py does not know {node}")
 
     def said(self, words, node, texts):
-        """The next statement is the call that these words are, of what the node says; of addresses the places are
-        compared."""
+        """The next statement is the call that these words are, of what the node says."""
         said = {**vars(node), "earlier_": "earlier_" if getattr(node, "left", 0) else ""}
+        said |= {"rank": len(node.coordinates)} if isinstance(node, Box) else {}
+        said |= {"parity": node.number % 2} if isinstance(node, Event) else {}
         wanted, kind, names = re.fullmatch(r"(.+?)(?:<(.*)>)?\((.*)\)", words).groups()
-        values = [node.number % 2 if name == "parity" else said[name] for name in re.findall(r"\w+", names)]
-        wanted = (wanted.format_map(said), (kind.format_map(said),) if kind else (), list(map(self._meant, values)))
-        (_, found, given, values) = self._take(texts, c_text.Call).call
+        given = [(name, said[name]) for name in re.findall(r"\w+", names)]
+        given = [(name, each) for name, value in given for each in (value if name == "coordinates" else (value,))]
+        (_, found, kinds, values) = self._take(texts, c_text.Call).call
         read = []
         if found in OF_RINGS:
             found, values, read = self._at_ring(found, *values)
-        read += [self._barrier_at(value) if value[0] == "&" else self.term(value) for value in values]
-        same((found, given, read), wanted, "a call")
+        same((found, kinds), (wanted.format_map(said), (kind.format_map(said),) if kind else ()), "a call")
+        same(len(read) + len(values), len(given), f"arguments of {found}")
+        read += [self._read(name, value, text) for (name, value), text in zip(given[len(read) :], values, strict=True)]
+        for (name, value), mine in zip(given, read, strict=True):
+            same(mine, self._meant(name, value), f"the {name} of {found}")
 
-    def _meant(self, value):
+    def _read(self, name, value, text):
+        """An argument in the text: of addresses the place."""
+        match name:
+            case "place":
+                return self._start(text, value)
+            case "map":
+                return self.scope.get(text[1])
+            case "coordinates":
+                return self.term(self._whole(text))
+        return self._barrier_at(text) if text[0] == "&" else self.term(text)
+
+    def _meant(self, name, value):
         match value:
             case Access():
-                return self._at(value)
+                return self._first(value) if name == "place" else self._at(value)
             case Affine():
                 return value.evaluate(self.env)
-            case _:
-                return value
-
-    def copy(self, node, texts):
-        target, barrier, coordinates = node.place, node.at, node.coordinates
-        word, (to, box, at, *places) = self._call(texts)
-        same(word, f"{'multicast' if node.blocks else 'copy'}_box_{len(coordinates)}d", "a copy of a box")
-        if node.blocks:
-            blocks, *places = places
-            same(self.term(blocks), node.blocks, "the blocks that a box goes to")
-        same(self.scope.get(box[1]), ("map", node.map), "a tensor map")
-        same(self._barrier_at(at), self._at(barrier), "where a box arrives")
-        self._same_coordinates(places, coordinates)
-        same(self._start(to, target), self._first(target), f"where a box begins in {target.buffer}")
+        return ("map", value) if name == "map" else value
 
     def _at_ring(self, word, ring, *values):
         """(the function that does the same with a barrier, its other arguments, the barrier and the parity)."""
@@ -154,17 +154,6 @@ class BulkTexts(Values, DealtTiles):
         slot = (slot - 1) % at.slots if word == "release_previous" else slot
         waits = [parity ^ turned] if does == "wait_barrier" else []
         return does, values, [((getattr(at, array), (slot,)),), *waits]
-
-    def store(self, node, texts):
-        word, (box, start, *places) = self._call(texts)
-        same(word, f"store_box_{len(node.coordinates)}d", "a store of a box")
-        same(self.scope.get(box[1]), ("map", node.map), "a tensor map")
-        self._same_coordinates(places, node.coordinates)
-        same(self._start(start, node.place), self._first(node.place), f"where a box begins in {node.place.buffer}")
-
-    def _same_coordinates(self, texts, coordinates):
-        wanted = [c.evaluate(self.env) for c in coordinates]
-        same([self.term(self._whole(text)) for text in texts], wanted, "the coordinates of a box")
 
     def bulk_body(self, body, texts):
         """The copies after an arrival stand in its list."""
