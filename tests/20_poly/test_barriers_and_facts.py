@@ -36,7 +36,7 @@ def test_threads_that_read_their_neighbours():
         ("RAW", 0, 1, "i"),
         ("WAR", 1, 0, "i"),
     ]
-    assert found[0].witness == (
+    assert found[0].crossings[0].describe() == (
         "A.shared[4] is written by the copy A.shared on thread (t=4), then read by C(i=0, j=4) on thread (t=3) (N=1)"
     )
 

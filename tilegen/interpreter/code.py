@@ -66,7 +66,6 @@ class CodeWriter:
     stmts: list[Stmt] = field(default_factory=list)
     buffers: dict[str, int] = field(default_factory=dict)
     loops: dict[str, str] = field(default_factory=dict)
-    stores: dict[str, str] = field(default_factory=dict)
 
     def put(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)

@@ -17,7 +17,6 @@ from tilegen.ir.walk import loops
 from tilegen.lowering import lower
 
 _BARRIER = r"(?:barrier|__syncthreads)\(.*\n"
-_POINTER = r"\b([A-Z]\w*(?:_shared)?)"
 # fault -> what it looks for in the text, and what stands there then; of some kinds there are several
 FAULTS = {
     "barrier dropped": [(rf"^ *{_BARRIER}", "")],

@@ -25,7 +25,7 @@ from tilegen.lowering import Launch
 from tilegen.lowering.integers.pitches import pitch_of
 from tilegen.lowering.launch.grid import count_blocks
 from tilegen.lowering.threads.fragments import without_instructions
-from tilegen.proof import Proof, demand
+from tilegen.proof import demand
 
 
 class Program:
@@ -142,21 +142,13 @@ class Program:
         addresses = [engine.pointer(array) for array in given.values()]
         return plan.prepare(list(given.values()), addresses, scalars)[1]
 
-    def launches(
-        self, *, scalarized: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
-    ) -> tuple[Launch, ...]:
-        """The lowered launches of one version; `wide` as `lower` has it."""
-        return self.versions.launches(TextVersion(scalarized, whole, wide))
+    def launches(self, *, wide: bool | None = None) -> tuple[Launch, ...]:
+        """The lowered launches of the version with vectors; `wide` as `lower` has it."""
+        return self.versions.launches(TextVersion(wide=wide))
 
     def launches_at(self, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
         """The launches that run at `sizes` if the arrays are aligned: whole tiles or vectors where that goes."""
         return self.versions.launches(self.versions.choose(sizes, {}))
-
-    def proof(
-        self, *, scalarized: frozenset[str] = frozenset(), whole: bool = False, wide: bool | None = None
-    ) -> Proof:
-        """What was asked of one version; asked once."""
-        return self.versions.proof(TextVersion(scalarized, whole, wide))
 
     @property
     def verdict(self) -> str:

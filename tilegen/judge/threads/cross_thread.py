@@ -29,7 +29,7 @@ DependenceKind = Literal["RAW", "WAR", "WAW"]
 class Dependence:
     """Two threads of one block may use an element of shared or global memory, one writing, in a fixed order.
 
-    isl is asked whether they ever do when `exists` or `witness` is read.
+    isl is asked whether they ever do when `exists` is read.
 
     Attributes:
         kind: "RAW" (the sink reads what the source wrote), "WAR" or "WAW".
@@ -48,7 +48,7 @@ class Dependence:
     @cached_property
     def exists(self) -> bool:
         """True if it exists at some admitted size; what isl cannot decide is taken to exist."""
-        return False in self._apart_at.values() or self._possible_crossing is not None
+        return False in self._apart_at.values() or any(map(_may_be, self.crossings))
 
     def is_iterations_apart(self, loop: str) -> bool:
         """True if a whole iteration of `loop` is certain to pass in between, where the dependence exists.
@@ -64,29 +64,14 @@ class Dependence:
             self._apart_at[loop] = not any(_may_be(crossing, row) for crossing in self.crossings)
         return self._apart_at[loop]
 
-    @property
-    def witness(self) -> str:
-        """The element and the two threads, at concrete sizes."""
-        return self._possible_crossing.describe() if isinstance(self._possible_crossing, Crossing) else ""
-
     @cached_property
     def _apart_at(self) -> dict[str, bool]:
         return {}
 
-    @cached_property
-    def _possible_crossing(self) -> Crossing | str | None:
-        for crossing in self.crossings:
-            try:
-                if crossing.is_possible():
-                    return crossing
-            except Undecided:
-                return "undecided"
-        return None
 
-
-def _may_be(crossing: Crossing, row: Row) -> bool:
+def _may_be(crossing: Crossing, *rows: Row) -> bool:
     try:
-        return crossing.is_possible((row,))
+        return crossing.is_possible(rows)
     except Undecided:
         return True
 

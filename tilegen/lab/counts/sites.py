@@ -109,15 +109,14 @@ class WarpWork:
 class ThreadProgram:
     """The accesses and statements of a thread in a block that no border cuts.
 
-    `barriers` and `borders` are the loops around each barrier, and around each test of a border that all threads make
-    anew in every iteration of the innermost one, where sizes tell how many there are, and none waits for others in it.
+    `borders` are the loops around each test of a border that all threads make anew in every iteration of the innermost
+    one, where sizes tell how many there are, and none waits for others in it.
     """
 
     launch: Launch
     sites: tuple[Site, ...]
     work: tuple[Work, ...]
     warp_work: tuple[WarpWork, ...]
-    barriers: tuple[tuple[For, ...], ...]
     borders: tuple[tuple[For, ...], ...]
 
 
@@ -143,8 +142,7 @@ def program_of(launch: Launch) -> ThreadProgram:
     sites = _drop_covered_loads(tuple(kept.values()))
     waiting = {loop for around in found.barriers for loop in _ids(around)}
     borders = tuple(around for around in found.borders if id(around[-1]) not in waiting)
-    listed = (tuple(found.work), tuple(found.warp_work), tuple(found.barriers))
-    return ThreadProgram(launch, sites, *listed, borders)
+    return ThreadProgram(launch, sites, tuple(found.work), tuple(found.warp_work), borders)
 
 
 def _drop_covered_loads(sites: tuple[Site, ...]) -> tuple[Site, ...]:

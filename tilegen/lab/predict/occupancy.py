@@ -18,7 +18,6 @@ class Limits:
     registers: int
     shared: int
     shared_of_block: int
-    registers_of_thread: int = 255
     register_unit: int = 256
     shared_unit: int = 128
     shared_reserved: int = 0
