@@ -29,14 +29,6 @@ def put(body, path, new):
     return (*body[:place], *new, *body[place + 1 :])
 
 
-def at(body, path):
-    """The node at `path`."""
-    node = body[path[0][1]]
-    for name, place in path[1:]:
-        node = getattr(node, name)[place]
-    return node
-
-
 def edited(launch, change):
     """The launch with each list of nodes that `change` gives in place of a node."""
     for path, node in nodes(launch.body):
