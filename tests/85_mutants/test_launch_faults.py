@@ -4,15 +4,19 @@ The simulation knows nothing of the proof. One program with each kind of fault i
 nightly where the simulation of products by warpgroups takes tens of seconds.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.mutants.families import FAMILIES, KERNELS, missed, program
+from tests.support.mutants.places import nodes, put
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.stock import schedule_stock
 from tests.support.warpgroup_kernels import BUDGETS, RINGS
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
+from tilegen.lowering.launch.timelines import BLOCK, REGISTERS, Arrive, Await, Fence
 from tilegen.proof import prove
 
 KINDS = [(name, kind) for name, family in FAMILIES.items() for kind in family.kinds]
@@ -93,6 +97,32 @@ def test_products_run_on_whatever_they_read_that_the_loop_does_not_write():
     assert prove(tree.kernel, (launch,), tree.reassociated).verdict == "proved"
     assert difference(emit((launch,)), (launch,), "cuda") is None
     assert faults((launch,), tree, {"M": 64, "N": 2, "R": 2}) is None
+
+
+def without_all(launch):
+    """(what goes, the launch without it): all that is said of a timeline, or all its waits, arrivals or fences.
+
+    Without budgets of registers a launch is right, and most barriers have a fence beside those of one thread.
+    """
+    said = {}
+    for path, node in nodes(launch.body):
+        if isinstance(node, Arrive | Await | Fence) and node.line not in (REGISTERS, BLOCK):
+            said.setdefault((node.line.name, "all"), []).append(path)
+            said.setdefault((node.line.name, type(node).__name__), []).append(path)
+    for what, paths in said.items():
+        body = launch.body
+        for path in reversed(paths):
+            body = put(body, path, ())
+        yield what, replace(launch, body=body)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SHOWN else pytest.mark.long) for n in KERNELS])
+def test_nothing_that_is_said_of_a_timeline_goes_unseen(name):
+    """Where one of these nodes is gone, the others may ask for it: here all of a kind are."""
+    text, _ = KERNELS[name]
+    tree, launch = program(text)
+    for what, faulty in without_all(launch):
+        assert prove(tree.kernel, (faulty,), tree.reassociated).verdict.startswith("refused"), what
 
 
 def printed(launch):
