@@ -119,6 +119,6 @@ def test_nothing_names_a_file_that_a_wheel_does_not_have():
 
 def test_what_lies_beside_the_stock_files_can_be_printed(capsys):
     assert "define coarsen(" in printed(capsys, "cat", "std")
-    assert "instruction mma_m16n8k16_{T}(" in printed(capsys, "cat", "instructions")
+    assert "instruction mma_m16n8k16_{F}(" in printed(capsys, "cat", "instructions")
     for path in (*sorted((PACKAGE.parent / "examples").glob("*.py")), *(PACKAGE / "lab/predict/machines").iterdir()):
         assert printed(capsys, "cat", path.name) == path.read_text()
