@@ -8,7 +8,6 @@ import pytest
 import tilegen
 from tests.support.reader.readback import difference
 from tests.support.written import tree_from
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.lowering import lower
 from tilegen.proof import prove
@@ -101,7 +100,7 @@ def test_others_may_meet(old, new):
         tree_from(text.replace(old, new))
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize("name", ["plain", "vectors", "tiles"])
 @pytest.mark.parametrize("count", [1, 7, 64])
 def test_it_runs(name, count):

@@ -5,7 +5,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from tests.support.cover import first
 from tilegen.api import load
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference
@@ -71,7 +70,8 @@ WINOGRAD = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "sizes", "stored"), first(WINOGRAD, 2))
+@pytest.mark.long
+@pytest.mark.parametrize(("settings", "sizes", "stored"), WINOGRAD)
 def test_a_layer_by_winograd_is_four_launches(settings, sizes, stored):
     tree = load("conv2d_winograd").schedule("products", sizes, **settings).tree
     launches = lower(tree)

@@ -10,7 +10,6 @@ from tests.support.cover import first
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults, verdict
 from tests.support.written import tree_from
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.nodes import Stmt
 from tilegen.ir.walk import rewrite, walk
@@ -221,7 +220,7 @@ def test_without_the_launch_that_starts_it_there_is_no_sum():
     assert faults(launches, tree, sizes_of(tree, 3)) == "uninitialised"
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize(("dtype", "reduce"), [("f32", "sum"), ("f64", "sum"), ("i32", "sum"), ("i32", "min")])
 def test_it_runs(dtype, reduce):
     file = tilegen.load(SPLIT.format(dtype=dtype, reduce=reduce))

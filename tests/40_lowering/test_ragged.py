@@ -11,7 +11,6 @@ from tests.support.mutants import ragged_faults
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.errors import ArgumentError
 from tilegen.interpreter import reference
@@ -184,7 +183,7 @@ def by_hand(x, start):
 WILD = [[0, 0, 0], [0, 9, 9, 9], [9, 0, 5, 2, 9, 1, 4], [-7, 3, 90, 2], [2**31 - 1, -(2**31), 2**31 - 1, 4], [3, 8]]
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("length", [1, 9, 64])
 def test_any_ends_do(name, length):
@@ -226,7 +225,7 @@ schedule s for k():
 """
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 def test_other_ways_to_say_it():
     tree, rng = tree_from(CHOICES), np.random.default_rng(1)
     launches = lower(tree)

@@ -11,7 +11,6 @@ from tests.support.mutants import ragged_faults
 from tests.support.mutants.places import edited
 from tests.support.reader.readback import difference
 from tests.support.written import built, tree_from
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference
 from tilegen.ir.affine import const, var
@@ -181,7 +180,7 @@ def test_the_proof_refuses_other_tiles(name, fault):
         assert prove(tree.kernel, (each,), tree.reassociated).violation is not None
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize("name", [*TEXTS, *DEALT])
 def test_any_groups_do(name):
     check_any_groups((TEXTS | DEALT)[name])
@@ -230,7 +229,7 @@ def test_threads_that_meet_have_the_same_ends():
     assert "which they run differently often" in prove(tree.kernel, (faulty,)).violation.violation.sentence
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 def test_blocks_have_a_group_each():
     tree = tree_from(BY_GROUP)
     assert prove(tree.kernel, lower(tree)).verdict == "proved"

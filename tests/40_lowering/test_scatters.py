@@ -10,7 +10,6 @@ import tilegen
 from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tests.support.written import tree_from
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import Const, Load, Loop, Op, Stmt
@@ -73,7 +72,7 @@ def test_the_text_computes_the_place():
     assert "const long long v = token[t];" in emit(lower(tree_from(EMBEDDED)))
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize("values", [[0] * 17, [4] * 8, [-1, 5, 2**31 - 1, -(2**31), 3], [7], [0, 1, 2, 3, 4] * 5])
 def test_all_equal_and_out_of_range(values):
     x = np.array(values, np.int32)

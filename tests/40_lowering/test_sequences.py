@@ -7,7 +7,6 @@ import pytest
 
 import tilegen
 from tests.support.reader.readback import difference
-from tilegen.backends.devices import opencl
 from tilegen.backends.text import emit
 from tilegen.ir.affine import var
 from tilegen.lowering import lower
@@ -44,7 +43,7 @@ def test_keys_are_those_of_the_sequence():
     assert "const Tiles tiles = {1, (start[b + 1] - s + 7) / 8, H, 1};" in text
 
 
-@pytest.mark.skipif(opencl.unavailable_reason() is not None, reason="there is no OpenCL platform")
+@pytest.mark.pocl
 @pytest.mark.parametrize("name", ["threads", "tiles"])
 def test_any_sequences_do(name):
     program, rng = scheduled(name).compile("cpu"), np.random.default_rng(1)

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 import tilegen
-from tilegen.backends.devices import opencl
+from tests.support.cover import first
 from tilegen.interpreter import reference
 
-DEVICES = [
-    "interpreter",
-    pytest.param("cpu", marks=pytest.mark.skipif(bool(opencl.unavailable_reason()), reason="no OpenCL")),
-]
+DEVICES = ["interpreter", pytest.param("cpu", marks=pytest.mark.pocl)]
 NAN, INF = np.nan, np.inf
 
 LANES = """
@@ -68,7 +65,7 @@ ROWS = [
     [(lambda i: 0, "j"), (lambda i: 2, "j in 2..N"), (lambda i: i, "j in i..N"),
      (lambda i: max(0, i - 3), "j >= i - 3"), (lambda i: i // 2, "j >= i // 2")],
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", ["f32", "i32"])
+@pytest.mark.parametrize("dtype", first(["f32", "i32"]))
 def test_the_index_of_the_best_is_one_of_the_range(device, schedule, word, low, text, dtype) -> None:
     source = f"kernel best(X: {dtype}[M, N]) -> at: i32[M]:\n    at[i] = {word}[{text}](X[i, j])\n" + schedule
     file = tilegen.load(source)

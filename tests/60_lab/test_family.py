@@ -62,6 +62,7 @@ def test_sizes_choose_a_member_and_it_runs() -> None:
     assert len(program._chosen) == 6
 
 
+@pytest.mark.long
 @pytest.mark.pocl
 def test_one_order_of_summation_gives_each_row_the_same_bits() -> None:
     kernel = tilegen.load("gemm").kernel()

@@ -70,6 +70,7 @@ def test_another_order_of_terms_is_reported():
         kernel.compile("times.jsonl", "cpu", unscheduled=True)
 
 
+@pytest.mark.long
 def test_a_budget_chooses_the_values_of_parameters(tmp_path, cli):
     (tmp_path / "own.tg").write_text(KERNEL)
     words = ["suggest", f"{tmp_path}/own.tg", "--size", "M=9", "N=4096", "--machine", "h100", "--budget"]

@@ -129,6 +129,7 @@ def test_products_of_few_results_have_a_part_of_the_terms_for_each_multiprocesso
     assert "TM=128 in {64, 128, 256}, TN=256" in text
 
 
+@pytest.mark.long
 @pytest.mark.pocl
 @pytest.mark.parametrize("operands", first(["A[i, k] * B[k, j]", "A[k, i] * B[j, k]"]))
 def test_matrices_with_rows_that_vectors_do_not_divide_are_copied_first(operands):

@@ -119,6 +119,7 @@ def test_calls_go_to_the_member(tmp_path: Path) -> None:
     assert (library.sums_load(), library.sums_error_text().decode()) == (1, "it is 1")
 
 
+@pytest.mark.long
 @pytest.mark.nvrtc
 def test_a_folder_has_all_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:

@@ -39,6 +39,7 @@ def test_without_a_gpu_it_says_so(name, tmp_path) -> None:
     assert done.stderr == "torch finds no GPU: tilegen doctor says what is missing\n"
 
 
+@pytest.mark.long
 def test_a_sweep_draws_the_same_shapes_for_a_seed_and_a_fit_takes_its_times(tmp_path) -> None:
     code = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import sweep; c = sweep.chooser_of('f32'); "
     code += "found = [list(sweep.draw('f32', 7, 20, c)) for _ in range(2)]; assert found[0] == found[1]; "

@@ -55,6 +55,7 @@ def test_the_package_says_that_it_has_types() -> None:
     assert (ROOT / "tilegen" / "py.typed").exists()
 
 
+@pytest.mark.long
 def test_a_type_checker_knows_the_steps(tmp_path) -> None:
     """With the types that a build writes, which take the place of the module without them here."""
     pytest.importorskip("mypy")

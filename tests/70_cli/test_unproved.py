@@ -10,12 +10,9 @@ import pytest
 
 import tilegen
 from tilegen.backends.compiler import fatbin
-from tilegen.backends.devices.opencl import unavailable_reason
 from tilegen.cli import run
 from tilegen.errors import ProofError
 from tilegen.poly.system import Undecided
-
-needs_opencl = pytest.mark.skipif(bool(unavailable_reason()), reason="no OpenCL")
 
 
 @pytest.fixture
@@ -32,7 +29,7 @@ def add():
     return tilegen.load("vector_add").schedule("plain")
 
 
-@needs_opencl
+@pytest.mark.pocl
 @pytest.mark.usefixtures("beyond_the_budget")
 def test_an_unproved_call_is_refused() -> None:
     x = np.ones(5, np.float32)
@@ -69,7 +66,7 @@ def test_an_unproved_export_is_refused_or_says_so_in_its_heads(tmp_path, cli) ->
         assert "// version plain: unproved: integers" in (tmp_path / "out" / name).read_text()
 
 
-@needs_opencl
+@pytest.mark.pocl
 @pytest.mark.usefixtures("beyond_the_budget")
 @pytest.mark.parametrize("command", ["check", "compare", "ladder"])
 def test_commands_that_run_refuse_an_unproved_kernel(command: str, cli) -> None:

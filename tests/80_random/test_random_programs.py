@@ -34,6 +34,7 @@ def test_fixed_products(cases):
     assert counts["with instructions"] >= len(cases) // 4
 
 
+@pytest.mark.long
 def test_fixed_reductions_of_products():
     counts, failures, careful, _ = chunk_of((TEST_SEED, range(20, 25), 0.0, "reductions"))
     assert not failures, failures[0]

@@ -36,6 +36,7 @@ def test_judge_and_proof_agree_on_changed_schedules(name, schedule):
     assert all(r[2] in FINE for r in results), table(results)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("position", range(len(cases()), len(bases())))
 def test_judge_and_proof_agree_on_shapes_that_no_stock_schedule_has(position):
     calls = tuple(stage.step for stage in base(position, False).stages[1:])
