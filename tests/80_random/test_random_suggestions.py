@@ -16,7 +16,7 @@ def test_suggestions_compute_random_kernels(first):
 
 
 @pytest.mark.pocl
-@pytest.mark.parametrize("numbers", [range(11, 15), pytest.param(range(15, 40), marks=pytest.mark.long)])
+@pytest.mark.parametrize("numbers", [range(11, 15), pytest.param(range(15, 40), marks=pytest.mark.nightly)])
 def test_families_compute_random_kernels(numbers):
     found = [suggested_family(random.Random(f"families/{number}").choice, engine("cpu")) for number in numbers]
     assert any(found)
