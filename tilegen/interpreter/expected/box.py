@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -62,6 +62,11 @@ class Part:
     def times(self, inner: Part) -> Part:
         """The loops of this one, and in them those of another."""
         return Part((*self.names, *inner.names), (*self.box, *inner.box), self.sizes)
+
+    def cut(self, points: int) -> Iterator[Part]:
+        """Parts of this one, of at most `points` points."""
+        for part in parts(dict(zip(self.names, map(len, self.box), strict=True)), self.sizes, points):
+            yield replace(part, box=tuple(r[p.start : p.stop] for r, p in zip(self.box, part.box, strict=True)))
 
     def axis(self, position: int) -> Array:
         """The values of one loop, along its own axis."""

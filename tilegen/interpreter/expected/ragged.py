@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from tilegen.interpreter.expected.box import Memory, Part, evaluate
 from tilegen.ir.affine import var
 from tilegen.ir.nodes import Equation
-from tilegen.ir.reductions.ragged import sides_of
+from tilegen.ir.reductions.ragged import Side, sides_of
 from tilegen.ir.reductions.scatter import speaks_of
 
-Ends = tuple[int, int]
+
+def loops_of_ends(equation: Equation) -> frozenset[str]:
+    """The reduced loops that tell where others of them begin or end; their iterations are taken one by one."""
+    names = frozenset(r.name for r in equation.reduced)
+    return frozenset(n for n in names for side in _sides(equation) if speaks_of(side.value, frozenset((n,))))
 
 
-def ends_of(equation: Equation, part: Part, memory: Mapping[str, Memory]) -> Mapping[str, Ends]:
-    """For each reduced loop whose ends data give, the first and last place that some point of the part has, and 1."""
-    found: dict[str, Ends] = {}
-    reduced = frozenset(r.name for r in equation.reduced)
-    for side in sides_of(equation.value) if equation.best is None else ():
-        (name, *others) = sorted(side.place.names() & reduced) or [""]
-        if others or side.place != var(name) or speaks_of(side.value, reduced):
-            continue
-        value, doubt = evaluate(side.value, part, memory, part.mask(()))
-        if value.size and not np.any(doubt):
-            low, high = found.get(name, (0, 2**62))
-            most = (int(value.max()) if side.upper else int(value.min())) + side.more
-            found[name] = (low, min(high, most)) if side.upper else (max(low, most), high)
-    return found
+def between_ends(
+    equation: Equation, part: Part, inner: Mapping[str, int], memory: Mapping[str, Memory]
+) -> Iterator[Part]:
+    """The box of the reduced loops, `inner`, from the first place that some point of the part has to the last one.
+
+    It is one box, or one for each iteration of `loops_of_ends`.
+    """
+    single, sides = loops_of_ends(equation), _sides(equation)
+
+    def cut(piece: Part, left: list[tuple[str, int]]) -> Iterator[Part]:
+        if not left:
+            yield piece
+            return
+        (name, extent), *others = left
+        low, high = 0, extent
+        later = frozenset(each for each, _ in left)
+        for side in sides:
+            if side.place == var(name) and not speaks_of(side.value, later) and low < high:
+                low, high = _narrow(side, low, high, part.times(piece), memory)
+        runs = [range(at, at + 1) for at in range(low, high)] if name in single else [range(low, high)] * (low < high)
+        for run in runs:
+            yield from cut(Part((*piece.names, name), (*piece.box, run), part.sizes), others)
+
+    yield from cut(Part((), (), part.sizes), [*inner.items()])
 
 
-def between(piece: Part, ends: Mapping[str, Ends]) -> Part:
-    """The part of a box that lies between the ends of its loops."""
-    box = tuple(
-        range(max(r.start, ends[name][0]), max(ends[name][0], min(r.stop, ends[name][1]))) if name in ends else r
-        for name, r in zip(piece.names, piece.box, strict=True)
-    )
-    return replace(piece, box=box)
+def _narrow(side: Side, low: int, high: int, part: Part, memory: Mapping[str, Memory]) -> tuple[int, int]:
+    """What is left of the places from `low` to `high` where the side holds at some point."""
+    value, doubt = evaluate(side.value, part, memory, None)
+    if not value.size or np.any(doubt):
+        return low, high
+    if side.upper:
+        return low, min(high, int(value.max()) + side.more)
+    return max(low, int(value.min()) + side.more), high
+
+
+def _sides(equation: Equation) -> list[Side]:
+    """An arg reduction sees all its values."""
+    return [*sides_of(equation.value)] if equation.best is None else []

@@ -32,7 +32,7 @@ from tilegen.interpreter.expected.lists import keep_lists
 from tilegen.interpreter.expected.picked import picked_sums
 from tilegen.interpreter.expected.prefixes import prefixes
 from tilegen.interpreter.expected.products import sums_of_products
-from tilegen.interpreter.expected.ragged import between, ends_of
+from tilegen.interpreter.expected.ragged import between_ends, loops_of_ends
 from tilegen.interpreter.expected.reduce import Accumulator, TermSum, accumulator
 from tilegen.interpreter.expected.rounding import error_with_overflow
 from tilegen.interpreter.expected.summation import SumBound, factors_of, sum_bound
@@ -190,7 +190,8 @@ def _compute(equation: Equation, sizes: Mapping[str, int], memory: Mapping[str, 
             _store(target, equation, part, value, error)
         return
     # An arg reduction sees all its values at once, to know whether the best one is the only one.
-    reduced_points = count if best else min(count, POINTS)
+    single = loops_of_ends(equation)
+    reduced_points = count if best else min(prod(n for name, n in inner.items() if name not in single), POINTS)
     for part in parts(extents_of(equation.loops, sizes), sizes, max(1, POINTS // max(1, reduced_points))):
         if equation.reduce is None:
             value, error = evaluate(equation.value, part, memory, part.mask(equation.conditions))
@@ -214,11 +215,8 @@ def _reduce(
     result: Accumulator,
     bound: SumBound | None,
 ) -> None:
-    left, ends = len(part.names), ends_of(equation, part, memory)
-    for piece in parts(inner, part.sizes, points):
-        piece = between(piece, ends)
-        if not all(piece.box):
-            continue
+    left = len(part.names)
+    for piece in (p for box in between_ends(equation, part, inner, memory) for p in box.cut(points)):
         whole = part.times(piece)
         mask = whole.mask(equation.conditions)
         value, error = evaluate_whole(equation.value, whole, memory, mask)
