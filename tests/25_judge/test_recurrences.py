@@ -15,6 +15,7 @@ from tilegen.ir.affine import var
 from tilegen.ir.nodes import Load
 from tilegen.ir.printing.show import show
 from tilegen.ir.written import tree_of
+from tilegen.judge import judge
 from tilegen.judge.kernel.recurrences import check_defined_before
 from tilegen.lowering import lower
 from tilegen.poly.verdict import Refused
@@ -126,3 +127,27 @@ def test_a_reduction_in_a_recurrence_may_be_in_parts(steps):
 def test_parts_stay_in_the_loop_of_the_recurrence():
     with pytest.raises(TilegenError, match="in the launch that reduces it|not defined before|before"):
         load(f"{SOLVE}schedule s for solve():\n    tile(j, 4) -> c, l\n    rfactor(x.sum, l) -> part\n").schedule("s")
+
+
+GROUPS = """
+kernel f(a: i32[M, N], b: i32[M, N]) -> y: i32[M, N]:
+    y[r, i] = a[r, i] * (y[r, i - 1] else 0) + b[r, i]
+
+schedule s for f():
+    split_scan(y, 2) -> total, local, ahead, factor, factors
+"""
+
+
+@pytest.mark.parametrize(("tensor", "loop"), [("total", "ahead.ko"), ("local", "y.io"), ("ahead", "y.ii")])
+def test_what_is_computed_again_has_the_factors_of_its_own_place(tensor, loop):
+    tree = load(f"{GROUPS}    compute_at({tensor}, at={loop})\n").schedule("s").tree
+    sizes, rng = {"M": 3, "N": 7}, np.random.default_rng(7)
+    arrays = {name: rng.integers(-2, 3, (3, 7)).astype(np.int32) for name in ("a", "b")}
+    assert np.array_equal(run(tree, sizes, arrays)["y"], reference(tree.kernel, sizes, arrays)["y"].value)
+    assert verdict(tree, {"M": 2, "N": 5}) is None
+    assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
+    there = next(e for e in tree.kernel.origin.equations if e.target == tensor)
+    wrong = tuple(replace(e, arg=there.arg) if e.target == tensor else e for e in tree.kernel.equations)
+    assert wrong != tree.kernel.equations
+    found = judge(tree_of(replace(tree.kernel, equations=wrong)))
+    assert found.sentence == f"'{tensor}' is not computed as in the kernel that this one was derived from"

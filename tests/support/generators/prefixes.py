@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.generators.steps import gpu_recipe
 from tilegen.ir.reductions.linear import running_form
-from tilegen.ir.walk import leaves, loops
+from tilegen.ir.walk import leaves, loads, loops
 
 # Products of many small integers would leave 32 bits.
 WORDS = ["sum"] * 3 + ["max", "min"]
@@ -60,12 +60,25 @@ def _scanned(pick, tree, name, depth):
     if not any(b.name == total for b in tree.buffers):
         tree = yield f"scan({name}) -> run{depth}"
         return tree
+    if pick([True, False, False]):
+        tree = yield from _computed_again(pick, tree)
     how = pick([f", along={total})"] * 4 + [f") -> own{depth}", ""])
     if how:
         tree = yield f"scan({local}{how}"
         if any(b.name == f"factors{depth}" for b in tree.buffers):
             tree = yield f"scan(factors{depth}{how.replace('total', 'factor').replace('own', 'some')}"
     tree = yield from _scanned(pick, tree, ahead, depth + 1)
+    return tree
+
+
+def _computed_again(pick, tree):
+    """Something that steps made, in the outermost loop around what reads it that has a part of constant size."""
+    before, made = tree, [tensor.name for tensor in tree.kernel.tensors if tensor.role == "intermediate"]
+    name = pick(made) if made else None
+    around = [p for p, stmt in leaves(tree.body) if any(load.buffer == name for load in loads(stmt.value))]
+    for loop in pick(around) if around else ():
+        if tree is before:
+            tree = yield f"compute_at({name}, at={loop.name})"
     return tree
 
 

@@ -55,13 +55,15 @@ def _same_value_at(old: Equation, new: Equation, made: ComputedAt, sizes: frozen
     at = {r.name: place for r, place in zip(old.loops, made.point, strict=True)}
     at |= {r.name: var(n.name) for r, n in zip(old.reduced, new.reduced, strict=True)}
     outer, terms = {r.name for r in new.loops}, {n.name for n in new.reduced}
-    kept, given = {substitute(c, at) for c in old.conditions}, set(new.conditions)
+    moved = substitute(old, at)
+    kept, given = set(moved.conditions), set(new.conditions)
+    points = replace(moved, index=new.index, loops=new.loops, reduced=new.reduced, conditions=new.conditions)
     return (
         old.best is None
-        and (new.reduce, new.best, new.arg) == (old.reduce, old.best, old.arg)
+        and new == replace(points, value=new.value)
         and outer.isdisjoint(terms)
         and all(place.names() <= outer | sizes for place in made.point)
-        and new.value in (substitute(old.value, at), _as_choice(new, substitute(old.value, at)))
+        and new.value in (moved.value, _as_choice(new, moved.value))
         and kept <= given
         and all(c.value.names().isdisjoint(terms) for c in given - kept)
         and sorted(map(str, new.index)) == sorted(outer)

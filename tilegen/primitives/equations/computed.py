@@ -89,13 +89,14 @@ def compute_in_box(tree: Tree, old: Equation, scope: tuple[Loop, ...], box: Box,
     found = bounds_conditions(room, tuple(place[n].substitute(alone) for n in dims), extents)
     plain = {Condition(r.extent - 1 - var(r.name)) for r in across}
     within = tuple(c for c in found if c not in plain)
-    conditions, value = substitute(old.conditions, values), substitute(old.value, values)
+    moved = substitute(old, values)
+    conditions, value = moved.conditions, moved.value
     if beyond is None:
         conditions += within
     elif within:
         value = select_within(old, value, frozenset(r.name for r in (*across, *loops)), within, beyond)
     new = replace(
-        old,
+        moved,
         index=(*(var(r.name) for r in across), *(inner[n] for n in dims)),
         loops=(*across, *loops),
         value=value,
