@@ -1,5 +1,6 @@
 """Asynchronous copies are waited for, also where no thread needs another's work."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.interpreter import run
 from tilegen.ir.affine import const, var
-from tilegen.ir.nodes import Index, Loop, Op
+from tilegen.ir.nodes import Access, Const, Index, Loop, Op, Stmt
 from tilegen.ir.walk import rewrite, walk
 from tilegen.lowering import lower
 from tilegen.lowering.launch.program import For, If, VectorCopy
@@ -47,10 +48,9 @@ def test_a_thread_that_reads_its_own_copies_alone_makes_plain_ones():
     assert faults(launches, tree, {"N": 7}) is None
 
 
-def test_a_group_ends_behind_all_of_its_copies():
-    text = (
-        TEXT.split("schedule own")[0]
-        + """
+BOTH = (
+    TEXT.split("schedule own")[0]
+    + """
 schedule both for product():
     tile(i, 4) -> b, t
     tile(k, 4) -> ko, ki
@@ -61,13 +61,38 @@ schedule both for product():
     cache_register(A, at=ko)
     pipeline(ko, 2)
 """
-    )
-    tree = tree_from(text)
+)
+
+
+def test_a_group_ends_behind_all_of_its_copies():
+    tree = tree_from(BOTH)
     for vector in (True, False):
         launches = lower(tree, vector=vector)
         assert faults(launches, tree, {"M": 5, "K": 9}) is None
         assert "end_copies();" in emit(launches, "cuda")
         emit(launches, "opencl")
+
+
+def ask_of_copies(tree, launch):
+    """Whether each is waited for, and nothing else."""
+    for name, _, asked in lift(tree.kernel, (replace(launch, body=without_calls(launch.body)),)).questions(()):
+        for question in asked if name == "waits" else ():
+            question()
+
+
+@pytest.mark.parametrize(("after", "tile", "refused"), [(1, 1, True), (1, 0, False), (3, 1, True), (4, 1, False)])
+def test_what_a_copy_reads_is_not_written_before_it_has_ended(after, tile, refused):
+    """Each iteration copies the next tile."""
+    tree = tree_from(BOTH)
+    (launch,) = lower(tree)
+    write = Stmt("out", Access("B", (var("ko") * 4 + 4 * tile,)), Const(0.0, "f32"))
+
+    def change(node):
+        inside = isinstance(node, For) and node.name == "ko"
+        return replace(node, body=(*node.body[:after], write, *node.body[after:])) if inside else node
+
+    with pytest.raises(Refused, match="what it reads is written") if refused else nullcontext():
+        ask_of_copies(tree, replace(launch, body=tuple(map(change, launch.body))))
 
 
 ZEROS = """
@@ -169,22 +194,16 @@ schedule s for rows():
 def test_a_fence_for_descriptors_stands_behind_the_wait_for_copies():
     tree = schedule_stock("hgemm", "warpgroups").tree
     (launch,) = lower(tree)
-    launch = replace(launch, body=without_calls(launch.body))
 
     def early(value):
         if not isinstance(value, For) or value.name != "ko":
             return value
         *body, barrier = value.body
-        return replace(value, body=(replace(barrier, wait=None), *body, replace(barrier, fence=False)))
+        return replace(value, body=(*body, replace(barrier, wait=None), replace(barrier, fence=False)))
 
-    def ask(launch):
-        (waits,) = [asked for name, _, asked in lift(tree.kernel, (launch,)).questions(()) if name == "waits"]
-        for question in waits:
-            question()
-
-    ask(launch)
+    ask_of_copies(tree, launch)
     with pytest.raises(Refused, match="may not have ended"):
-        ask(replace(launch, body=rewrite(launch.body, early)))
+        ask_of_copies(tree, replace(launch, body=rewrite(launch.body, early)))
 
 
 NESTS = """

@@ -41,11 +41,11 @@ from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.reading.extras import Extras
 from tilegen.proof.reading.instructions import expand_instructions
 from tilegen.proof.reading.lane_loops import expand_vectors
-from tilegen.proof.reading.on_timelines import EVENTS, does, is_event
+from tilegen.proof.reading.on_timelines import EVENTS, GroupCount, does, is_event, wait_for_copies
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
 from tilegen.proof.reading.versions import MEANT, merge_versions
-from tilegen.proof.waiting.barriers import FoundBarrier, Gap, GroupCount
+from tilegen.proof.waiting.barriers import FoundBarrier, Gap
 from tilegen.proof.waiting.budgets import without_budgets
 
 
@@ -59,7 +59,6 @@ class Lifted:
         barriers: the barriers, by their place.
         extras: what the text runs beyond the tree.
         loops: every loop with its extent.
-        copies: the asynchronous copies, each with the groups that have been made before it.
         described: the buffers that instructions read by descriptor, or bulk stores.
         rings: by the number of the launch.
     """
@@ -70,7 +69,6 @@ class Lifted:
     barriers: dict[Gap, FoundBarrier] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
     loops: dict[str, Affine] = field(default_factory=dict)
-    copies: list[tuple[Stmt, GroupCount]] = field(default_factory=list)
     described: set[str] = field(default_factory=set)
     rings: dict[int, Ring] = field(default_factory=dict)
 
@@ -80,7 +78,7 @@ class Lifted:
 
     def questions(self, reassociated: tuple[str, ...]) -> tuple[Question, ...]:
         """What has to hold of them."""
-        return questions(self.tree(reassociated), self.barriers, self.extras, self.copies, self.described, self.rings)
+        return questions(self.tree(reassociated), self.barriers, self.extras, self.described, self.rings)
 
 
 def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
@@ -173,11 +171,14 @@ class _Lift:
                     if node.line != BLOCK:
                         raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
+                    if node.wait is not None:
+                        out.append(wait_for_copies(node.wait, self.made))
+                        self.result.buffers[EVENTS.name] = EVENTS
                     gap = (path, len(out))
                     again = gap in self.result.barriers
                     if not node.claims:
                         raise Refused("a barrier names nothing that it guards")
-                    self.result.barriers[gap] = FoundBarrier(**vars(node), again=again, made=self.made)
+                    self.result.barriers[gap] = FoundBarrier(**vars(node), again=again)
                 case Declare(name):
                     names[name] = self._add_buffer(name, scope)
                 case For() if self._is_divided(node):
@@ -272,9 +273,7 @@ class _Lift:
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)
-                    out.append(stmt)
-                    if does(node, "start", COPIES):
-                        self.result.copies.append((stmt, self.made))
+                    out.append(replace(stmt, made=self.made) if does(stmt, "start", COPIES) else stmt)
                 case Arrive(line) if line == COPIES:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case _:

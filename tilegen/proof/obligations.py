@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from time import perf_counter
@@ -23,7 +23,7 @@ from tilegen.judge.threads.atomics import check_atomics
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
 from tilegen.judge.updates import check_updates
-from tilegen.lowering.launch.timelines import STORES
+from tilegen.lowering.launch.timelines import COPIES, STORES
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
@@ -31,21 +31,18 @@ from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.proof.reading.bulk import without_events
 from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.reading.roles import Ring
+from tilegen.proof.waiting.asynchronous import check_alone, check_work
 from tilegen.proof.waiting.barriers import (
     CertainBarriers,
     FoundBarrier,
     Gap,
-    GroupCount,
     check_fenced,
     check_minimal,
     check_synchronised,
 )
-from tilegen.proof.waiting.bulk_stores import check_stored, check_stores
 from tilegen.proof.waiting.happens_before import check_events, meetings_of_waits
 from tilegen.proof.waiting.moments import RANK
-from tilegen.proof.waiting.products import check_products
 from tilegen.proof.waiting.ragged import check_shared
-from tilegen.proof.waiting.waits import check_waits
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,6 @@ def questions(
     tree: Tree,
     barriers: Mapping[Gap, FoundBarrier],
     extras: Iterable[Extra] = (),
-    copies: Sequence[tuple[Stmt, GroupCount]] = (),
     described: Set[str] = frozenset(),
     rings: Mapping[int, Ring] = MappingProxyType({}),
 ) -> tuple[Question, ...]:
@@ -121,7 +117,6 @@ def questions(
             nest of thread loops. Every name of a register buffer has dimensions over the threads.
         barriers: the barriers, by their place in `tree.body`.
         extras: what the text runs beyond the tree.
-        copies: the statements of the tree that are asynchronous copies, each with what has been made before.
         described: the buffers that instructions read by descriptor, or bulk stores.
         rings: those of roles, by the number of their launch.
     """
@@ -136,6 +131,7 @@ def questions(
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     fenced = any(barrier.fence for barrier in barriers.values())
     lines = {stmt.line for _, stmt in leaves(tree.body) if isinstance(stmt, OnTimeline)}
+    products = [line for line in lines if line.in_registers]
     arrives, stored = any(line.has_phases for line in lines), STORES in lines
     events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings))
     return (
@@ -147,11 +143,11 @@ def questions(
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (), (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else ()),
-        ("waits", (), (lambda: check_waits(program, barriers, copies),) if copies else ()),
+        ("waits", (), (lambda: check_work(events(), COPIES),) if COPIES in lines else ()),
         ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives or fenced else ()),
         ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
-        ("products", (), (lambda: check_products(events()),) if any(line.in_registers for line in lines) else ()),
-        ("stores", (lambda: check_stored(events().program),) * stored, (lambda: check_stores(events()),) * stored),
+        ("products", (), (lambda: check_work(events(), *products),) if products else ()),
+        ("stores", (lambda: check_alone(events().program),) * stored, (lambda: check_work(events(), STORES),) * stored),
     )
 
 

@@ -41,6 +41,7 @@ class Timeline:
         arrive_at_blocks: the same at several blocks.
         box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
         fence: the call of a fence.
+        past_order: what is started touches memory past what orders the accesses of threads: a fence does.
         in_registers: the text says which registers work has, until it has been waited for.
         only_cuda: OpenCL, in which what is started ends at once, has no words for it.
     """
@@ -56,6 +57,7 @@ class Timeline:
     box: str = ""
     box_of_blocks: str = ""
     fence: str = ""
+    past_order: bool = False
     in_registers: bool = False
     only_cuda: bool = False
 
@@ -73,6 +75,7 @@ FILLED = Timeline(
     opens="expect_bytes({at}, {count})",
     box="copy_box_{rank}d({place}, {map}, {at}, {coordinates})",
     box_of_blocks="multicast_box_{rank}d({place}, {map}, {at}, {blocks}, {coordinates})",
+    past_order=True,
 )
 EMPTIED = Timeline(
     "emptied",
@@ -95,6 +98,7 @@ STORES = Timeline(
     "{have} been read",
     arrive="end_stores()",
     box="store_box_{rank}d({map}, {place}, {coordinates})",
+    past_order=True,
 )
 LAUNCHES = Timeline(
     "launches", "blocks", "wait_for_earlier_launches()", arrive="let_next_launch_begin()", only_cuda=True
@@ -135,7 +139,7 @@ COPIES = Timeline("copies", "group", "wait_copies<{left}>()", arrive="end_copies
 def products(protocol: str) -> Timeline:
     """Instructions of a protocol, which go on while their lanes do."""
     call = f"complete_{{earlier_}}{protocol}()"
-    return Timeline(protocol, "group", call, fence=f"begin_{protocol}()", in_registers=True)
+    return Timeline(protocol, "group", call, fence=f"begin_{protocol}()", past_order=True, in_registers=True)
 
 
 class _AtBarrier:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, TypeGuard
 
-from tilegen.ir.nodes import Buffer, Stmt
+from tilegen.ir.affine import Affine
+from tilegen.ir.nodes import Access, Buffer, Const, Stmt
 from tilegen.lowering.launch.timelines import COPIES, Timeline
 from tilegen.poly.instances import Placed, Projection
 
@@ -17,12 +18,27 @@ EVENTS = Buffer("all events", "i64", (), "barrier", ())
 
 
 @dataclass(frozen=True)
+class GroupCount:
+    """How many groups of asynchronous copies each thread has made, in the loops around.
+
+    They are counted from the start of an iteration of the loop `since`, or from that of the launch.
+    """
+
+    groups: Affine = Affine()
+    since: str = ""
+
+
+@dataclass(frozen=True)
 class OnTimeline(Stmt):
-    """A statement that does one of these on a timeline; waits are for all, but for the last `left` groups."""
+    """A statement that does one of these on a timeline; waits are for all, but for the last `left` groups.
+
+    Of copies, `made` are the groups before it.
+    """
 
     does: Does = "start"
     line: Timeline = COPIES
     left: int = 0
+    made: GroupCount = GroupCount()
 
 
 def does(node: object, what: Does, *lines: Timeline) -> TypeGuard[OnTimeline]:
@@ -45,7 +61,18 @@ def started(stmt: Stmt, line: Timeline) -> OnTimeline:
     return OnTimeline(**{f.name: getattr(stmt, f.name) for f in fields(Stmt)}, line=line)
 
 
-def leaves_that(program: Projection, what: Does, *lines: Timeline, left: int = 0) -> list[Placed]:
+def wait_for_copies(left: int, made: GroupCount) -> OnTimeline:
+    """What a barrier does first that waits for asynchronous copies."""
+    target, nothing = Access(EVENTS.name, ()), Const(0, "i64")
+    return OnTimeline("asynchronous copies", target, nothing, does="wait", left=left, made=made)
+
+
+def said(placed: Placed) -> OnTimeline:
+    """The statement of what does something on a timeline."""
+    assert isinstance(placed.leaf.stmt, OnTimeline)
+    return placed.leaf.stmt
+
+
+def leaves_that(program: Projection, what: Does, *lines: Timeline) -> list[Placed]:
     """The leaves of the program whose statements do this on one of the timelines."""
-    each = ((placed, placed.leaf.stmt) for placed in program.leaves)
-    return [placed for placed, stmt in each if does(stmt, what, *lines) and stmt.left == left]
+    return [placed for placed in program.leaves if does(placed.leaf.stmt, what, *lines)]

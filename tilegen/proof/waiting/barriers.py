@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilegen.ir.affine import Affine
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.threads.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
@@ -30,22 +29,10 @@ Gap = tuple[Path, int]  # the way to a body, and the child that the place is bef
 
 
 @dataclass(frozen=True)
-class GroupCount:
-    """How many groups of asynchronous copies each thread has made, in the loops around.
-
-    They are counted from the start of an iteration of the loop `since`, or from that of the launch.
-    """
-
-    groups: Affine = Affine()
-    since: str = ""
-
-
-@dataclass(frozen=True)
 class FoundBarrier(Barrier):
-    """A barrier where it stands, with the groups of asynchronous copies before it; `again` if another one is, too."""
+    """A barrier where it stands; `again` if another one does, too."""
 
     again: bool = False
-    made: GroupCount = GroupCount()
 
 
 def check_synchronised(certain: CertainBarriers) -> None:

@@ -41,6 +41,7 @@ for, and where groups know enough without them they are for speed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, product
 
 from tilegen.ir.affine import affine, const, var
@@ -316,17 +317,15 @@ class _Protocol(Knowledge):
         if not uses or read.places[0] != copy.places[0]:
             return
         here, there = Moment(read), Moment(copy, "'")
-        event = self.numbers.event(there)
+        event, passed = self.numbers.event(there), self.at_barrier(waits, copy)
         life = rows_of_one_life(self.program, write.buffer, there, here)
-        axes, anybody = self.anybody(read)
+        sentence = f"'{write.buffer}' may be read before it has arrived"
+
+        def waited() -> Iterator[Rows]:
+            return (rows for _, rows in self.seen(here, event, passed, "''"))
+
         for use in uses.values():
-            place = rows_of_same_place(there, write, here, use)
-            for way in orders_before(there, here):
-                wanted = here.rows + there.rows + place + life + way + anybody
-                passed = self.at_barrier(waits, copy)
-                seen = (rows for _, rows in self.seen(here, event, passed, "''"))
-                sentence = f"'{write.buffer}' may be read before it has arrived"
-                refuse_uncovered(self.program, sentence, here, wanted, seen, [*there.loops, *axes])
+            self.ask_between(sentence, there, here, life + rows_of_same_place(there, write, here, use), waited)
 
     def check_overwritten(self, copy: Placed, ring: Ring, waits: Sequence[Placed]) -> None:
         """Whoever copies to a slot of a ring has waited until all have read what it had."""
@@ -364,11 +363,9 @@ class _Protocol(Knowledge):
         """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
         for release in releases:
             arrived, here = Moment(release), Moment(read, "'")
-            for way in orders_before(here, arrived):
-                wanted = arrived.rows + here.rows + way + rows_of_same_thread(here, arrived)
-                pieces = self._own_fences(here, arrived)
-                sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
-                refuse_uncovered(self.program, sentence, arrived, wanted, pieces, here.loops)
+            sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
+            between = partial(self._own_fences, here, arrived)
+            self.ask_between(sentence, here, arrived, rows_of_same_thread(here, arrived), between)
 
     def check_refilled(self, read: Placed, copy: Placed) -> None:
         """Without roles a fence, its own or a barrier's, stands between a thread's loads and a copy to that place."""

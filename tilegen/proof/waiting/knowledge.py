@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.ir.affine import Affine
@@ -13,7 +13,7 @@ from tilegen.poly.rows import Rows, equate, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.reading.on_timelines import leaves_that
 from tilegen.proof.waiting.barriers import CertainBarriers
-from tilegen.proof.waiting.moments import RANK, Moment, orders_before, rows_of_same_thread
+from tilegen.proof.waiting.moments import RANK, Moment, orders_before, refuse_uncovered, rows_of_same_thread
 from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 
 
@@ -80,6 +80,15 @@ class Knowledge:
                     for equal in self.numbers.is_at(passed, turn):
                         for way in orders_before(taken, here):
                             yield passed, taken.rows + way + one + passed.rows + equal
+
+    def ask_between(
+        self, sentence: str, there: Moment, here: Moment, rows: Rows, pieces: Callable[[], Iterator[Rows]]
+    ) -> None:
+        """Refused where `there` may stand before `here` as `rows` say, and none of the pieces between."""
+        axes, anybody = self.anybody(here.placed)
+        for way in orders_before(there, here):
+            wanted = here.rows + there.rows + anybody + way + rows
+            refuse_uncovered(self.program, sentence, here, wanted, pieces(), [*there.loops, *axes])
 
     # -- threads
 
