@@ -16,6 +16,7 @@ from tilegen.frontend.instructions.enumerated import check_bijection, check_poin
 from tilegen.frontend.instructions.summations import build_summations
 from tilegen.frontend.parsing.families import Family
 from tilegen.ir.affine import var
+from tilegen.ir.hardware.budgets import MOST
 from tilegen.ir.hardware.instructions import (
     ARCHITECTURES,
     FORMATS,
@@ -278,6 +279,8 @@ def _check_registers_are_full(fragment: Fragment, lanes: int, span: Span) -> Non
     if elements // lanes * size % 4:
         message = f"a lane holds {elements // lanes * size} bytes of '{name}', which fill no register of 4 bytes"
         raise SourceError(message, span, notes=("small elements fill registers: 2 of 16 bits, or 4 of 8 bits, each",))
+    if (registers := elements // lanes * size // 4) > MOST:
+        raise SourceError(f"a lane holds {registers} registers of '{name}', and has at most {MOST} in all", span)
 
 
 def _check_rows_are_full(rows: SharedRows, lanes: int, span: Span) -> None:
