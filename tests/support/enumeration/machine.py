@@ -16,7 +16,7 @@ from tilegen.ir.nodes import (
     Op,
     Scalar,
 )
-from tilegen.ir.walk import loads, loops, writes
+from tilegen.ir.walk import leaves, loads, loops, writes
 
 PARALLEL = (*BLOCK_KINDS, *THREAD_KINDS, "vector", "cooperative", "bulk")
 # What a GPU updates in one access.
@@ -34,7 +34,7 @@ def lies_in(name):
 
 class Run:
     def __init__(self, tree, sizes, reordered, terms):
-        self.sizes, self.reordered, self.terms = sizes, reordered, terms
+        self.sizes, self.reordered, self.terms, self.body = sizes, reordered, terms, tree.body
         self.buffers = {b.name: b for b in tree.buffers}
         self.shapes = {b.name: tuple(e.evaluate(sizes) for e in b.shape) for b in tree.buffers}
         self.memory = {}
@@ -295,7 +295,7 @@ class Run:
 
     def _copies(self):
         """(register, kind, launch) where each thread along an axis has the register; None where one changes its own."""
-        inside, outside, alone = set(), set(), set()
+        inside, outside, alone = set(), set(), set(self._changed_by_threads())
         for (name, launch, _, place), touches in self.log.items():
             if self.buffers[name].space != "register":
                 continue
@@ -310,6 +310,15 @@ class Run:
         while more := {link for link in self._sources(found) if link not in found}:
             found |= more
         return None if found & alone else found
+
+    def _changed_by_threads(self):
+        """(register, kind, launch) where threads along an axis change it at some sizes, if not at these."""
+        for launch, node in enumerate(self.body):
+            for path, stmt in leaves((node,)):
+                name, kinds = stmt.target.buffer, {loop.kind for loop in path} & {*THREAD_KINDS}
+                steps = (*((None, loop.name, loop.kind, None) for loop in path), (None,) * 4)
+                kinds -= {"thread.x"} if self._lanes(stmt, steps) else set()
+                yield from ((name, kind, launch) for kind in kinds if self.buffers[name].space == "register")
 
     def _sources(self, found):
         for name, source, kinds, launch in self.links:
