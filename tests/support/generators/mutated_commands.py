@@ -244,7 +244,7 @@ def outcome(number: int, seed: int) -> int:
         was, sys.stdin = sys.stdin, io.StringIO(rng.choice(["", SCALED, "\0", files["run.jsonl"]]))
         words = words_of(rng)
         try:
-            with redirect_stdout(out), redirect_stderr(err), within(60):
+            with redirect_stdout(out), redirect_stderr(err), within(300):
                 code = run(words)
         except BaseException as error:
             raise AssertionError(f"case {number} of seed {seed}: {words}") from error
