@@ -13,6 +13,7 @@ from tilegen.backends.calls.engine import BoundMap, Run
 from tilegen.errors import DeviceError
 from tilegen.ir.affine import const
 from tilegen.lowering.launch.tensor_maps import TensorMap
+from tilegen.lowering.launch.timelines import LAUNCHES
 
 RUN = Run("mine", (3, 2, 1), (160, 1, 1), 0, (2, 0), ((1, "f32"), (0, "i64")), (5, 2**31 - 1), False)
 ADDRESSES, SCALARS = (2**40, 2**41, 2**42 + 16), (np.int64(-2), np.float32(0.5))
@@ -78,7 +79,7 @@ def test_a_second_launch_has_its_own_addresses_and_stream(monkeypatch):
 
 def test_a_dependent_launch_has_the_attribute(monkeypatch):
     driver = Driver(monkeypatch)
-    launch(replace(RUN, scalars=(), dependent=True))((), ADDRESSES, (), 0)
+    launch(replace(RUN, scalars=(), asks=(LAUNCHES.asks,)))((), ADDRESSES, (), 0)
     assert driver.launches[0]["attributes"] == [(6, 1)]
 
 

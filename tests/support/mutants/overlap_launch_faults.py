@@ -27,7 +27,7 @@ def wait_twice(launch):
 
 def not_asked_for(launch):
     """The host lets it begin when all before are complete, and the text waits all the same."""
-    return [replace(launch, dependent=False)]
+    return [replace(launch, asks=())]
 
 
 def wait_behind_an_access(launch):

@@ -363,7 +363,7 @@ class Program:
             tuple(sizes[name] for name in launch.sizes),
             launch.wide,
             tuple(BoundMap(each, names.index(memory_of(each.buffer)), sizes) for each in launch.maps),
-            launch.dependent,
+            launch.asks,
             -(-grid[0] // rounds) if launch.dealt else 0,
         )
 

@@ -32,8 +32,8 @@ class Run:
     """One launch with its numbers: blocks, threads, bytes of shared memory, sizes, and which arguments it takes.
 
     A kernel takes the arrays, the maps, the scalars and the sizes, in this order. Arrays are positions in what a call
-    has in memory; scalars are positions in what it has of these, each with its type. One that is `dependent` may begin
-    while the launch before it still runs. Where tiles are `dealt` the grid counts these along x, and an engine launches
+    has in memory; scalars are positions in what it has of these, each with its type. What it `asks` of the
+    driver are attributes of a launch. Where tiles are `dealt` the grid counts these along x, and an engine launches
     as many blocks as its device runs at once, `dealt` at most.
     """
 
@@ -46,7 +46,7 @@ class Run:
     sizes: tuple[int, ...]
     wide: bool
     maps: tuple[BoundMap, ...] = ()
-    dependent: bool = False
+    asks: tuple[str, ...] = ()
     dealt: int = 0
 
 

@@ -15,7 +15,7 @@ from tilegen.backends.compiler.tensor_maps import BYTES, encode, error_name, loa
 from tilegen.errors import DeviceError
 from tilegen.ir.nodes import SHORT_FLOATS
 
-PROGRAMMATIC_STREAM_SERIALIZATION = 6  # of the enumeration CUlaunchAttributeID in cuda.h
+ATTRIBUTES = {"PROGRAMMATIC_STREAM_SERIALIZATION": 6}  # of the enumeration CUlaunchAttributeID in cuda.h
 INVALID_CONTEXT = 201  # of CUresult: no device is current in this thread
 _ALIGNMENT = 64
 _ARGUMENT = 8  # bytes of an argument, the maps aside
@@ -79,9 +79,10 @@ class KernelLaunch:
         places[first:first] = [0] * len(run.maps)
         self._places = (ctypes.c_void_p * len(places))(*places)
         self._maps = [_PlacedMap(first + n, each) for n, each in enumerate(run.maps)]
-        attribute = LaunchAttribute(id=PROGRAMMATIC_STREAM_SERIALIZATION, value=1)
+        asked = [LaunchAttribute(id=ATTRIBUTES[each], value=1) for each in run.asks]
+        attributes = (LaunchAttribute * len(asked))(*asked)
         numbers = (ctypes.c_uint * 3)(*run.grid), (ctypes.c_uint * 3)(*run.block)
-        self._config = LaunchConfig(*numbers, shared_bytes, 0, ctypes.pointer(attribute), int(run.dependent))
+        self._config = LaunchConfig(*numbers, shared_bytes, 0, attributes, len(asked))
         self._config_place = ctypes.byref(self._config)
         self._launch = load_driver().cuLaunchKernelEx
 

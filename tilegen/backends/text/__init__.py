@@ -16,7 +16,7 @@ from tilegen.backends.text.lanes import local_arrays
 from tilegen.backends.text.lines import comment_lines, indent_lines, wrap_lines, written_for
 from tilegen.backends.text.names import TILES, names_of
 from tilegen.backends.text.tiles import describe_tiles
-from tilegen.backends.text.timelines import HOW_TO_LAUNCH, in_slots
+from tilegen.backends.text.timelines import how_to_launch, in_slots
 from tilegen.backends.text.values.counts import counts_of_loops
 from tilegen.backends.text.values.dialect import CUDA, OPENCL, Dialect
 from tilegen.backends.text.values.expr import Writer
@@ -112,7 +112,7 @@ def _header(launch: Launch, names: Mapping[str, str], *, cuda: bool) -> list[str
     needs += [f"{name} rising from 0 to {end}" for name, end in launch.kernel.rising if name in launch.tensors]
     if needs:
         lines.append(f"// needs {', '.join(needs)}")
-    lines += [f"// {HOW_TO_LAUNCH}"] if launch.dependent and cuda else []
+    lines += [f"// {how_to_launch(launch)}"] if launch.asks and cuda else []
     lines += [f"// {_describe_scratch(buffer, names, cuda)}" for buffer in scratch_of(launch)]
     return lines + [f"// {_describe_map(each, names)}" for each in launch.maps]
 

@@ -50,7 +50,10 @@ _BEGIN = Timeline("ring", "threads", "", arrive="Ring<{slots}> {ring} = {{{barri
 _ADVANCE = replace(_BEGIN, arrive="{ring}.advance()")
 _SKIP = replace(_BEGIN, arrive="{ring}.skip({number})", arrived="the slots of the other group")
 
-HOW_TO_LAUNCH = "launch with cuLaunchKernelEx and CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 1"
+
+def how_to_launch(launch: Launch) -> str:
+    """What a launch asks of the driver, as a comment has it."""
+    return f"launch with cuLaunchKernelEx and {', '.join(f'CU_LAUNCH_ATTRIBUTE_{each} = 1' for each in launch.asks)}"
 
 
 def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable[Spmd]], list[str]]) -> list[str]:

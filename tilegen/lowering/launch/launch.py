@@ -16,7 +16,7 @@ from tilegen.ir.walk import loops, walk
 from tilegen.lowering.launch.grid import Cluster, Need, Product
 from tilegen.lowering.launch.program import Perform, Spmd, nodes
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import REGISTERS, is_event
+from tilegen.lowering.launch.timelines import LAUNCHES, REGISTERS, is_event
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Launch:
         beyond: tensors of which it computes offsets beyond their ends, each with a shape that has these offsets.
         approximate: the operations that may be taken from the hardware's approximations.
         cluster: the blocks that run at once and share copies.
-        dependent: it may begin while the launch before it on the stream still runs.
+        asks: which attributes the driver is to give it, as rows of `timelines` have them.
         dealt: if not 0, its coordinates along block.x are tiles, which any number of blocks share out, in groups of so
             many rows (`lowering.dealing`); `grid` counts these.
         ends: of each of these loops, between which ends it runs, where data give some; else empty.
@@ -79,7 +79,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     left_out: int = 0
     cluster: Cluster | None = None
-    dependent: bool = False
+    asks: tuple[str, ...] = ()
     dealt: int = 0
     ends: tuple[Bounds | None, ...] = ()
     named: tuple[Named, ...] = ()
@@ -88,6 +88,11 @@ class Launch:
     def threads(self) -> int:
         """Threads of a block."""
         return prod(self.block) - self.left_out
+
+    @property
+    def dependent(self) -> bool:
+        """It may begin while the launch before it on the stream still runs."""
+        return LAUNCHES.asks in self.asks
 
     @property
     def launched_block(self) -> tuple[int, int, int]:
