@@ -105,6 +105,8 @@ def faults():
     yield "no tail", bare, "that the kernel does not have", "k=1)"
     yield "other value", with_equation(right, "part", lambda e: replace(e, value=e.value.args[0])), "other terms", None
     yield "other reduction", with_equation(right, "part", lambda e: replace(e, reduce="max")), "do not reduce", None
+    running = with_equation(right, "z", lambda e: replace(e, running="part"))
+    yield "read while it runs", running, "do not reduce", None
     fewer = with_equation(right, "z", lambda e: replace(e, conditions=(Condition(-var("z.kp")),)))
     yield "parts left out", fewer, "does not combine its parts", None
     shifted = with_equation(right, "z", lambda e: replace(e, value=replace(e.value, index=(var("z.kp"), const(0)))))

@@ -32,6 +32,7 @@ def check_split(kernel: Kernel, origin: Kernel, split: Split) -> None:
     alike = (
         whole.reduce in REDUCTIONS
         and part.reduce == total.reduce == whole.reduce
+        and all(e.running is None and e.hits is None for e in (whole, part, total))
         and bool(part.reduced)
         and bool(total.reduced)
         and [r.extent for r in loops] == [r.extent for r in (*total.reduced, *whole.loops)]
