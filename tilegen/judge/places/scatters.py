@@ -18,6 +18,8 @@ from tilegen.judge.places.bounds import check_reads
 from tilegen.poly.instances import Leaf, Placed, Projection
 from tilegen.poly.verdict import Refused
 
+_FORM = "scatter takes a loop in which data pick the term that one iteration has: h[b] = sum[i](1 if x[i] == b else 0)"
+
 
 def check_scatters(program: Projection) -> None:
     """Refused where more than one iteration of a loop that data pick from may change something."""
@@ -31,7 +33,7 @@ def check_scatters(program: Projection) -> None:
         places = {_check_leaf(program, placed.leaf, depth, written) for placed, depth in inside}
         if len(places) > 1:
             name = inside[0][0].leaf.names[inside[0][1]]
-            raise Refused(f"two statements in loop '{name}' have their terms at different places")
+            raise Refused(f"two statements in loop '{name}' have their terms at different places", way=_FORM)
 
 
 def _check_leaf(program: Projection, leaf: Leaf, depth: int, written: frozenset[str]) -> Expr:
@@ -39,12 +41,19 @@ def _check_leaf(program: Projection, leaf: Leaf, depth: int, written: frozenset[
     name, stmt = leaf.names[depth], leaf.stmt
     pick = pick_of(stmt.value, name)
     if pick is None or stmt.reduce not in ("sum", "prod", "max", "min"):
-        raise Refused(f"'{stmt.name}' may do something in each iteration of '{name}', of which one alone would run")
+        raise Refused(
+            f"'{stmt.name}' may do something in each iteration of '{name}', of which one alone would run", way=_FORM
+        )
     if pick.rest != init_value(stmt.reduce, pick.rest.dtype):
-        raise Refused(f"'{stmt.name}' adds {pick.rest.value} in the iterations of '{name}' that would not run")
+        raise Refused(
+            f"'{stmt.name}' adds {pick.rest.value} in the iterations of '{name}' that would not run", way=_FORM
+        )
     used = {load.buffer for load in loads(pick.place)} | {gather.buffer for gather in gathers(pick.place)}
     if not used.isdisjoint(written) or speaks_of(pick.place, frozenset(leaf.names[depth:])):
-        raise Refused(f"which iteration of '{name}' has a term of '{stmt.name}' changes inside of that loop")
+        inner = [f"'{each}'" for each in leaf.names[depth + 1 :] if speaks_of(pick.place, frozenset((each,)))]
+        way = f"order puts {' and '.join(inner)} outside of '{name}'" if inner else ""
+        sentence = f"which iteration of '{name}' has a term of '{stmt.name}' changes inside of that loop"
+        raise Refused(sentence, way=way or _FORM)
     outer, sizes = frozenset(leaf.names[:depth]), frozenset(program.kernel.sizes)
     tested = tuple(c for c in stmt.guard if c.value.names() <= outer | sizes)
     ahead = replace(stmt, value=pick.place, guard=tested, reduce=None)
