@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilegen.ir.affine import Affine, const, var
+from tilegen.ir.affine import Affine, const, product_of, var
 from tilegen.ir.facts.ranges import follows, interval_of, least_value, simplify
 from tilegen.ir.nodes import Condition
 
@@ -131,3 +131,17 @@ def test_a_sum_from_another_process_is_found_where_an_equal_one_is_kept(seed):
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     made = subprocess.run([sys.executable, "-c", send], env=environment, capture_output=True, check=True).stdout
     assert pickle.loads(made) in {(var("i") * 4 + var("j")) // 8}
+
+
+def test_a_product_of_sizes_is_as_good_as_a_size():
+    tiles = product_of([var("M"), const(2), var("N")]).ceildiv(16)
+    assert str(tiles) == "(M*N + 7)/8"
+    assert tiles.names() == {"M", "N"}
+    assert tiles.symbols() == {"M*N"}
+    assert tiles.evaluate({"M": 5, "N": 7}) == tiles.evaluate({"M*N": 35}) == 5
+    assert eval(tiles.in_python("n_{}".format), {"n_M": 5, "n_N": 7}) == 5
+    assert tiles.substitute({"M": const(3)}) == (var("N") * 6).ceildiv(16)
+    assert tiles.substitute({"M": const(3), "N": const(4)}) == const(2)
+    assert tiles.substitute({"N": var("n")}).names() == {"M", "n"}
+    assert not product_of([var("M"), var("N")]).linear_in("M")
+    assert product_of([var("M"), var("N")]).linear_in("M*N")

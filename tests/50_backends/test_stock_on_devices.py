@@ -31,7 +31,7 @@ def check_on(device, name, schedule):
     """Checks one program, at several sizes at once: threads take turns as often as they can."""
     tree = schedule_stock(name, schedule).tree
     compiled = program(tree, engine(device))
-    tried = trials(tree.kernel, sizes_to_check([tree], {}), tolerance_of(tree))
+    tried = trials(tree.kernel.called_kernel, sizes_to_check([tree], {}), tolerance_of(tree))
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -63,7 +63,8 @@ def execute(
 
     An output that is an input, too, has values everywhere: what nothing writes to is left as it was.
     """
-    check_arguments(tree.kernel, sizes, arrays)
+    kernel = tree.kernel.called_kernel
+    check_arguments(kernel, sizes, arrays)
     writer = write(tree, sizes)
     memory: dict[str, Any] = {}
     known: dict[str, bytearray] = {}
@@ -85,7 +86,7 @@ def execute(
     results = {}
     for buffer in tree.buffers:
         if buffer.role == "output":
-            shape = writer.shapes[buffer.name]
+            shape = tuple(extent.evaluate(sizes) for extent in kernel.tensor(buffer.name).shape)
             written = np.frombuffer(names[f"set{writer.buffers[buffer.name]}"], dtype=np.bool_).reshape(shape)
             results[buffer.name] = from_values(np.array(memory[buffer.name]).reshape(shape), buffer.dtype), written
     return results

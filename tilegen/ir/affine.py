@@ -1,15 +1,16 @@
 """Integer index arithmetic: quasi-affine expressions over loop variables and sizes, in canonical form.
 
-An `Affine` is a sum of integer multiples of atoms and a constant. An atom is a name (a loop or a size)
-or a floor division or remainder by a positive constant. Two expressions that differ only in the order
-or grouping of terms are equal as values, so trees can be compared by structure.
+An `Affine` is a sum of integer multiples of atoms and a constant. An atom is a name (a loop, a size, or a product of
+sizes such as `B*H*W`, which is as good as a size of its own) or a floor division or remainder by a positive constant.
+Two expressions that differ only in the order or grouping of terms are equal as values, so trees can be compared by
+structure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple
 
 
@@ -32,9 +33,14 @@ class Mod(NamedTuple):
 Atom = str | Div | Mod
 
 
+def factors_of(name: str) -> tuple[str, ...]:
+    """The sizes that `B*H*W` is a product of; any other name alone."""
+    return tuple(name.split("*"))
+
+
 def names_of_atom(atom: Atom) -> frozenset[str]:
-    """The loop or size, or those inside of the division."""
-    return frozenset((atom,)) if isinstance(atom, str) else atom.arg.names()
+    """The loop or the sizes, or those inside of the division."""
+    return frozenset(factors_of(atom)) if isinstance(atom, str) else atom.arg.names()
 
 
 def _key(atom: Atom) -> tuple[int, str]:
@@ -141,18 +147,17 @@ class Affine(_Sum):
         return not self.terms
 
     def names(self) -> frozenset[str]:
-        """Every loop and size that occurs, inside divisions too."""
+        """Every loop and size that occurs, inside products and divisions too."""
         if self._names is not None:
             return self._names
-        found: set[str] = set()
-        for atom, _ in self.terms:
-            if isinstance(atom, str):
-                found.add(atom)
-            else:
-                found |= atom.arg.names()
-        names = frozenset(found)
+        names = frozenset[str]().union(*(names_of_atom(atom) for atom, _ in self.terms))
         self._names = names
         return names
+
+    def symbols(self) -> frozenset[str]:
+        """Every name that occurs, inside divisions too; a product of sizes is one."""
+        own = frozenset(atom for atom, _ in self.terms if isinstance(atom, str))
+        return own.union(*(atom.arg.symbols() for atom, _ in self.terms if not isinstance(atom, str)))
 
     def divisions(self) -> Iterator[Div | Mod]:
         """Every division and remainder that occurs, those inside of others too."""
@@ -162,12 +167,12 @@ class Affine(_Sum):
                 yield atom
 
     def coefficient(self, name: str) -> int:
-        """The factor of `name` outside divisions."""
+        """The factor of `name` outside products and divisions."""
         return dict(self.terms).get(name, 0)
 
     def linear_in(self, name: str) -> bool:
-        """True if `name` occurs in no division."""
-        return all(isinstance(a, str) or name not in a.arg.names() for a, _ in self.terms)
+        """True if `name` occurs in no product and no division."""
+        return all(a == name or name not in names_of_atom(a) for a, _ in self.terms)
 
     def part_with(self, names: Collection[str]) -> Affine:
         """The terms that some of these names occur in, inside divisions too."""
@@ -187,10 +192,10 @@ class Affine(_Sum):
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    if atom not in values:
+                    new = values.get(atom) or _with_factors(atom, values)
+                    if new is None:
                         sums[atom] = sums.get(atom, 0) + coefficient
                         continue
-                    new = values[atom]
                 case Div(arg, by):
                     new = arg.substitute(values) // by
                 case Mod(arg, by):
@@ -222,7 +227,7 @@ class Affine(_Sum):
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    value = values[atom]
+                    value = values[atom] if atom in values else prod(values[f] for f in factors_of(atom))
                 case Div(arg, by):
                     value = arg.evaluate(values) // by
                 case Mod(arg, by):
@@ -238,7 +243,7 @@ class Affine(_Sum):
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    text = name(atom)
+                    text = "*".join(map(name, factors_of(atom)))
                 case Div(arg, by):
                     text = f"(({arg.in_python(name)})//{by})"
                 case Mod(arg, by):
@@ -287,6 +292,27 @@ def const(value: int) -> Affine:
 @lru_cache(maxsize=10_000)
 def var(name: str) -> Affine:
     return Affine(((name, 1),))
+
+
+def product_of(factors: Iterable[Affine]) -> Affine:
+    """The product of sizes and constants. Raises TypeError for other factors."""
+    times, names = 1, list[str]()
+    for factor in factors:
+        match factor:
+            case Affine((), value):
+                times *= value
+            case Affine(((str() as name, value),), 0):
+                times *= value
+                names += factors_of(name)
+            case _:
+                raise TypeError(factor)
+    return (var("*".join(names)) if names else const(1)) * times
+
+
+def _with_factors(name: str, values: Mapping[str, Affine]) -> Affine | None:
+    """The product of sizes with those in `values` replaced; None where none of them is."""
+    factors = factors_of(name)
+    return None if values.keys().isdisjoint(factors) else product_of(values.get(f, var(f)) for f in factors)
 
 
 def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:

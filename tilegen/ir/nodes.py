@@ -7,14 +7,14 @@ distributed over several nests, all of them carry its name, extent and kind, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tilegen.errors import Span
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, factors_of
 from tilegen.ir.parts.beside import Beside
-from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Limited, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.condition import Condition as Condition
+from tilegen.ir.parts.derived import Derived
 from tilegen.ir.parts.index_range import Range as Range
 from tilegen.ir.parts.lists import LISTS, Hits
 from tilegen.ir.parts.named import Named
@@ -120,21 +120,6 @@ Expr = Const | Index | Load | Gather | Op | Cast | Scalar
 # -- the kernel as written
 
 
-class Condition(NamedTuple):
-    """An affine fact: `value >= 0`, or `value == 0`. A tuple, for facts are compared and looked up all the time."""
-
-    value: Affine
-    equal: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.value} {'==' if self.equal else '>='} 0"
-
-    def holds(self, values: Mapping[str, int]) -> bool:
-        """True at these values of its names."""
-        value = self.value.evaluate(values)
-        return value == 0 if self.equal else value >= 0
-
-
 @dataclass(frozen=True)
 class Tensor:
     """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory."""
@@ -206,16 +191,30 @@ class Kernel:
     different: tuple[str, ...] = ()
     rising: tuple[tuple[str, Affine], ...] = ()
     origin: Kernel | None = None
-    derived: Split | ComputedAt | RoundedUp | Limited | Regrouped | Ranked | Anchored | BestOfTiles | None = None
+    derived: Derived | None = None
     meant: Kernel | None = None
     slack: Kernel | None = None
     beside: tuple[Beside, ...] = field(default=(), compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes as the solver knows them: those that stand alone, then products of sizes as long as a dimension."""
+        ranges = (r.extent for e in self.equations for r in (*e.loops, *e.reduced))
+        values = (*(e for t in self.tensors for e in t.shape), *ranges, *(c.value for c in self.assumptions))
+        named = frozenset[str]().union(*(value.symbols() for value in values))
+        products = sorted(name for name in named if len(factors_of(name)) > 1)
+        return (*(size for size in self.sizes if size in named or not products), *products)
+
+    @property
     def written_kernel(self) -> Kernel:
         """The kernel as written, which this one has been derived from."""
         return self.origin.written_kernel if self.origin else self
+
+    @property
+    def called_kernel(self) -> Kernel:
+        """The kernel as calls see it: arrays as written, with all that steps ask of sizes."""
+        return replace(self.written_kernel, assumptions=self.assumptions)
 
     @property
     def meant_kernel(self) -> Kernel:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tilegen.errors import Span
-from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.affine import Affine, Div, Mod, factors_of
 
 ARITHMETIC = ("+", "-", "*", "//", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -62,10 +62,13 @@ class Fact:
 def formula_of(value: Affine) -> Formula:
     """An index expression as a formula of the sizes."""
     found: Formula = value.const
+    factor: Formula
     for atom, times in value.terms:
         match atom:
             case str():
-                factor: Formula = atom
+                factor, *others = factors_of(atom)
+                for other in others:
+                    factor = Operation("*", (factor, other))
             case Div(arg, by):
                 factor = Operation("//", (formula_of(arg), by))
             case Mod(arg, by):

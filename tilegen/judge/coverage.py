@@ -92,7 +92,7 @@ def _check_known(program: Projection, leaf: Leaf) -> None:
     """Every iteration of `leaf` is an instance of the kernel."""
     original, name = program.original, leaf.stmt.name
     image = original.rows(leaf) + _instance_rows(program, leaf)
-    names = [*original.kernel.sizes, *_instance_names(program, name), *leaf.names]
+    names = [*original.kernel.symbols, *_instance_names(program, name), *leaf.names]
     missing = find_uncovered(image, [(*original.context, *_kernel_rows(program, name))], names)
     if missing is not None:
         words = Words(original, missing)
@@ -133,7 +133,7 @@ def _check_onto(program: Projection, name: str, leaves: list[Placed]) -> None:
     original = program.original
     wanted, instance = (*original.context, *_kernel_rows(program, name)), _instance_names(program, name)
     pieces = [(*original.context, *_normalise(p.leaf.domain + _instance_rows(program, p.leaf), p.leaf)) for p in leaves]
-    missing = find_uncovered(wanted, pieces, [*original.kernel.sizes, *instance])
+    missing = find_uncovered(wanted, pieces, [*original.kernel.symbols, *instance])
     if missing is not None:
         origin = original.statements[name].leaf
         values = instance_words(original, name, missing, [missing[f"{n}°"] for n in origin.names])

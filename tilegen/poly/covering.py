@@ -8,6 +8,7 @@ from typing import Any
 
 import islpy as isl
 
+from tilegen.ir.affine import factors_of
 from tilegen.poly.system import Point, Row, Undecided, context, matrix, one_at_a_time, question_count
 
 
@@ -49,7 +50,10 @@ def _texts_of_rest(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
 
 
 def _matrix_text(rows: Iterable[Row], names: list[str]) -> str:
-    return matrix(list(dict.fromkeys(rows)), names)[0]
+    text, columns = matrix(list(dict.fromkeys(rows)), names)
+    sizes = [name for name in [*columns][len(names) :] if len(factors_of(name.rstrip("*"))) > 1 and name[0] != "("]
+    assert not sizes, f"{sizes} would be other sizes in each piece"
+    return text
 
 
 @lru_cache(maxsize=20_000)

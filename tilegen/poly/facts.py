@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, factors_of
 from tilegen.ir.nodes import Condition, Kernel
 from tilegen.poly.instances import original_of
 from tilegen.poly.rows import Rows
@@ -46,9 +46,16 @@ class Facts:
         if all(c.holds(ones) for c in (*kernel.assumptions, *conditions)):
             return ones
         try:
-            return example(self._rows({}, conditions), kernel.sizes) if ones else None
+            found = example(self._rows({}, conditions), kernel.symbols) if ones else None
         except Undecided:
             return None
+        if found is None:
+            return None
+        for product in kernel.symbols:
+            first, *others = factors_of(product)
+            if others and found.keys().isdisjoint((first, *others)):
+                found |= {first: found[product], **dict.fromkeys(others, 1)}
+        return ones | found
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)

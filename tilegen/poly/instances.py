@@ -263,7 +263,7 @@ def _have_equal_extents(one: Leaf, two: Leaf, index: tuple[Affine, ...]) -> bool
 @lru_cache(maxsize=32)
 def original_of(kernel: Kernel) -> Original:
     """The kernel, projected; computed once for equal kernels, which two schedules of a text have."""
-    context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.sizes)
+    context: tuple[Row, ...] = tuple((False, ((size, 1),), -1) for size in kernel.symbols)
     context += tuple(r for c in kernel.assumptions for r in rows_of(c))
     statements = {p.leaf.stmt.name: p for p in _leaves(tree_of(kernel).body)}
     equations: dict[str, Equation] = {}

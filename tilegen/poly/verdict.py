@@ -67,7 +67,7 @@ def instance_words(original: Original, name: str, point: Mapping[str, int], valu
     """
     ranges = original.ranges(name)
     loops = dict(zip([r.name for r in ranges], values, strict=True))
-    known = loops | {size: max(1, point.get(size, 1)) for size in original.kernel.sizes}
+    known = loops | {size: max(1, point.get(size, 1)) for size in original.kernel.symbols}
     return ", ".join(f"{r.index}={r.value(known)}" for r in ranges)
 
 
@@ -85,7 +85,7 @@ class Words:
         return self.point.get(own, self.point.get(name, 0))
 
     def value(self, index: Affine, second: bool = False) -> int:
-        return index.evaluate({n: self.at(n, second) for n in index.names()})
+        return index.evaluate({n: self.at(n, second) for n in index.names() | index.symbols()})
 
     def instance(self, leaf: Leaf, second: bool = False) -> str:
         """`C(i=3, j=0)`; a copy is named by its iteration."""
@@ -109,7 +109,7 @@ class Words:
     @property
     def sizes(self) -> str:
         """` (M=4, N=1)`, or nothing where the kernel has no symbolic size."""
-        known = self.original.kernel.sizes
+        known = self.original.kernel.symbols
         values = ", ".join(f"{s}={max(1, self.point.get(s, 1))}" for s in known)
         return f" ({values})" if known else ""
 
@@ -123,7 +123,7 @@ def counterexample(
         loops: what is least after the sizes, in this order.
         shared: the loops that two instances are in the same iteration of.
     """
-    point = example(question, (*original.kernel.sizes, *loops))
+    point = example(question, (*original.kernel.symbols, *loops))
     return None if point is None else Words(original, point, shared)
 
 

@@ -226,7 +226,7 @@ def _check_extra_bounds(program: Projection, leaf: Leaf, missing: tuple[Conditio
                 question = runs + rows_of(Condition(-1 - room))
                 if not solvable(question):
                     continue
-                found = example(question, [*program.kernel.sizes, *leaf.names])
+                found = example(question, [*program.kernel.symbols, *leaf.names])
                 assert found is not None
                 words = Words(program.original, found)
                 raise Refused(
@@ -264,7 +264,7 @@ def _check_extras(program: Projection, extras: Iterable[Extra]) -> None:
                 for contrary in (rename(r, names) for c in open_ for r in negation_rows(c)):
                     if not solvable(both + contrary):
                         continue
-                    first = [*program.kernel.sizes, *(names.get(n, n) for n in one.leaf.names)]
+                    first = [*program.kernel.symbols, *(names.get(n, n) for n in one.leaf.names)]
                     found = example(both + contrary, first)
                     assert found is not None
                     words = Words(program.original, found, shared)

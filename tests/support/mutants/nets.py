@@ -92,7 +92,7 @@ def _holds(condition, sizes):
 
 def _is_wrong_interpreted(tree, sizes):
     """True if the interpreter stops, or the result is not the reference's."""
-    kernel = tree.kernel
+    kernel = tree.kernel.called_kernel
     arrays = drawn(kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 2.0))
     arrays |= {scalar.name: NUMPY[scalar.dtype].type(1) for scalar in kernel.scalars}
     try:

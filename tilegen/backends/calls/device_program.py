@@ -43,10 +43,10 @@ class Program:
 
     def __init__(self, tree: Tree, engine: Engine, *, unproved: bool = False, record: Record | None = None) -> None:
         self.tree = tree
-        self.kernel = tree.kernel
+        self.kernel = tree.kernel.called_kernel
         self.engine = engine
         self.unproved = unproved
-        written = tree.kernel.written_kernel
+        written = self.kernel
         defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
         self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
         record = record or Record()

@@ -101,7 +101,7 @@ def _check_all(
     from tilegen.backends.devices.devices import program
     from tilegen.lab.checks.check import cases, cases_of
 
-    kernel = next(iter(trees.values())).kernel
+    kernel = next(iter(trees.values())).kernel.called_kernel
 
     @cache
     def tried(tolerance: Tolerance) -> list[Case]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
+from tilegen.ir.parts.index_range import Range
 
 
 @dataclass(frozen=True)
@@ -95,3 +96,19 @@ class BestOfTiles:
     target: str
     by: int
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """Adjoining dimensions of `extents` are one, as long as all of them together.
+
+    `tensors` names those that have them, each with the first of these dimensions. `loops` has, for the target of each
+    equation that goes along them, the loop that does, and those that it stands for.
+    """
+
+    extents: tuple[Affine, ...]
+    tensors: tuple[tuple[str, int], ...]
+    loops: tuple[tuple[str, str, tuple[Range, ...]], ...]
+
+
+Derived = Split | ComputedAt | RoundedUp | Limited | Regrouped | Ranked | Anchored | BestOfTiles | Flattened

@@ -87,7 +87,7 @@ def _missing_value_error(storage: Storage, reader: Touch, missing: Point) -> Ref
 
 
 def _point_names(storage: Storage, reader: Touch) -> list[str]:
-    return [*storage.program.kernel.sizes, *reader.placed.leaf.names]
+    return [*storage.program.kernel.symbols, *reader.placed.leaf.names]
 
 
 def _reads(storage: Storage, reader: Touch) -> Iterator[Rows]:
@@ -339,7 +339,7 @@ def _find_unrepaired(storage: Storage, question: Rows, reader: Touch, right: _Wr
         ahead = list(rows_before(writer.placed, names, reader.placed, {}, len(right.shared)))
         pieces += [question + there + first + last for first in after for last in ahead]
     loops = (spoiler.names.get(n, n) for n in spoiler.touch.placed.leaf.names)
-    named = dict.fromkeys((*storage.program.kernel.sizes, *reader.placed.leaf.names, *loops))
+    named = dict.fromkeys((*storage.program.kernel.symbols, *reader.placed.leaf.names, *loops))
     named |= dict.fromkeys(right.names.values())  # each piece would have loops of its own in their place
     point = find_uncovered(question, pieces, list(named))
     return None if point is None else question + _point_rows(point)
@@ -375,7 +375,7 @@ def _check_stored(storage: Storage) -> None:
             for shared, order in storage.before(tensor, change.placed, store.placed):
                 leaves = leaf, store.placed.leaf
                 pieces += [program.original.meeting_rows(*leaves, change.element, store.element, shared, order)[0]]
-        missing = find_uncovered(program.original.rows(leaf), pieces, [*program.kernel.sizes, *leaf.names])
+        missing = find_uncovered(program.original.rows(leaf), pieces, [*program.kernel.symbols, *leaf.names])
         if missing is not None:
             words = Words(program.original, missing)
             scope = program.buffers[change.use.buffer].scope

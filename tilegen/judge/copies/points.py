@@ -14,7 +14,7 @@ def words_at(storage: Storage, question: Rows, one: Touch, two: Touch, names: Ma
     """The least point of a question about two accesses, the loops of the second renamed by `names`."""
     original = storage.program.original
     loops = [*one.placed.leaf.names, *(names.get(n, n) for n in two.placed.leaf.names)]
-    found = example(question, [*original.kernel.sizes, *loops])
+    found = example(question, [*original.kernel.symbols, *loops])
     assert found is not None
     second = {f"{n}'": found[names[n]] for n in two.placed.leaf.names if n in names}
     return Words(original, found | second, frozenset(two.placed.leaf.names) - names.keys())

@@ -22,7 +22,7 @@ class EquationPoints:
         return (*self.equation.loops, *self.equation.reduced)
 
     def name_order(self, ranges: tuple[Range, ...]) -> list[str]:
-        return [*self.kernel.sizes, *(r.name for r in ranges)]
+        return [*self.kernel.symbols, *(r.name for r in ranges)]
 
     def element_text(self, point: Point, ranges: tuple[Range, ...]) -> str:
         """`C(i=3, j=0)`."""
@@ -40,18 +40,18 @@ class EquationPoints:
 
     def sizes_text(self, point: Point) -> str:
         known = self.complete(point)
-        values = ", ".join(f"{size}={known[size]}" for size in self.kernel.sizes)
+        values = ", ".join(f"{size}={known[size]}" for size in self.kernel.symbols)
         return f" ({values})" if values else ""
 
     def complete(self, point: Point) -> Point:
         """The point with the names that nothing restricts."""
         loops = {r.name: 0 for r in self.ranges}
-        return loops | dict.fromkeys(self.kernel.sizes, 1) | point
+        return loops | dict.fromkeys(self.kernel.symbols, 1) | point
 
 
 def points_of(kernel: Kernel, ranges: tuple[Range, ...], conditions: tuple[Condition, ...]) -> tuple[Row, ...]:
     """Rows for the points of these loops at which the conditions hold, at the sizes that the kernel admits."""
-    rows: list[Row] = [(False, ((size, 1),), -1) for size in kernel.sizes]
+    rows: list[Row] = [(False, ((size, 1),), -1) for size in kernel.symbols]
     rows += [row for c in (*kernel.assumptions, *conditions) for row in rows_of(c)]
     rows += [row for r in ranges for row in range_of(r.name, r.extent)]
     return tuple(rows)

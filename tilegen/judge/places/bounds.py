@@ -64,7 +64,7 @@ def _check_use(program: Projection, leaf: Leaf, use: Use) -> None:
         for inside in (Condition(place), Condition(extent - 1 - place)):
             outside = Condition(-1 - inside.value)
             if words := counterexample(program.original, program.original.rows(leaf) + rows_of(outside), leaf.names):
-                size = extent.evaluate({s: max(1, words.point.get(s, 1)) for s in program.original.kernel.sizes})
+                size = extent.evaluate({s: max(1, words.point.get(s, 1)) for s in program.original.kernel.symbols})
                 raise Refused(
                     f"an access is outside '{use.buffer}'",
                     f"{words.instance(leaf)} {'writes' if use.writes else 'reads'} {words.element(use)}, and "

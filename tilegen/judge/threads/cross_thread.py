@@ -190,7 +190,7 @@ class Crossing:
         question = self._question(only)
         assert question is not None
         one, two, names = self.first.leaf, self.second.leaf, self._second_names
-        sizes = self.program.kernel.sizes
+        sizes = self.program.kernel.symbols
         found = example(question, [*sizes, *one.names, *(names.get(n, n) for n in two.names)])
         assert found is not None
         words = Words(self.program.original, found, self.way[1])

@@ -343,7 +343,7 @@ def _check_guard(program: Projection, box: BoxCopy) -> None:
         for contrary in negation_rows(condition):
             question = (*program.original.context, *leaf.ranges, *inside, *contrary)
             if solvable(question):
-                found = example(question, [*program.kernel.sizes, *leaf.names])
+                found = example(question, [*program.kernel.symbols, *leaf.names])
                 assert found is not None
                 words = Words(program.original, found)
                 does = f"to '{box.tensor}' writes" if box.stores else f"of '{box.tensor}' brings"

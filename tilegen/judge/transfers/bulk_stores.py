@@ -72,7 +72,7 @@ def _check_once(program: Projection, box: BoxCopy) -> None:
         rows, names = program.original.meeting_rows(leaf, leaf, write, write, shared, order)
         if not solvable(rows):
             continue
-        found = example(rows, [*program.kernel.sizes, *leaf.names, *names.values()])
+        found = example(rows, [*program.kernel.symbols, *leaf.names, *names.values()])
         assert found is not None
         words = Words(program.original, found, frozenset(leaf.names) - names.keys())
         raise NoForm(

@@ -83,7 +83,7 @@ def _check_same(program: Projection, box: BoxCopy) -> None:
         forms = use.forms
         found = find_difference(rows, forms, tuple(form.rename(second) for form in forms))
         if found is not None:
-            names = [*program.kernel.sizes, *leaf.names]
+            names = [*program.kernel.symbols, *leaf.names]
             inside = example(found + leaf.domain + rename(leaf.domain, second), names)
             point = inside or example(found, names) or {}
             raise _differ(Words(program.original, point, shared), box, use)

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from math import lcm, prod
 
-from tilegen.ir.affine import Affine, Div, names_of_atom, var
+from tilegen.ir.affine import Affine, Div, const, names_of_atom, var
 from tilegen.ir.nodes import Condition, Kernel, Loop, Tree
 from tilegen.ir.printing.shown import size_words
 from tilegen.ir.walk import loops
@@ -75,12 +75,14 @@ def missed(
     kernel: Kernel, parts: Iterable[Part], sets: Sequence[Sizes], given: Sizes
 ) -> list[tuple[Part, str, dict[str, int]]]:
     """Each part that none of the sets reaches, though some sizes do: with the way, and the least of those."""
-    facts, fixed = Facts(kernel), [Condition(var(n) - v, equal=True) for n, v in given.items()]
+    facts, known = Facts(kernel), {name: const(value) for name, value in given.items()}
+    fixed = [Condition(var(name) - value, equal=True) for name, value in given.items()]
     found = []
     for way in ("whole", "border"):
         for part in parts:
             if not any(part.reached(way, each) for each in sets):
-                least = facts.least_sizes((*part.conditions[way], *fixed))
+                wanted = [each._replace(value=each.value.substitute(known)) for each in part.conditions[way]]
+                least = facts.least_sizes((*wanted, *fixed))
                 found += [(part, way, {name: least[name] for name in kernel.sizes})] if least else []
     return found
 
@@ -197,7 +199,7 @@ def _whole(most: int, tiles: Sequence[int]) -> int:
 def _elements(value: Affine, name: str) -> int:
     """How many elements of a size make `value` one more: 512 of N for ((N + 15)/16 + 31)/32; 0 if it has none."""
     for atom, times in value.terms:
-        if atom == name:
+        if isinstance(atom, str) and name in names_of_atom(atom):
             return 1 if abs(times) == 1 else 0
         if isinstance(atom, Div) and name in atom.arg.names():
             inner = next(abs(t) for each, t in atom.arg.terms if name in names_of_atom(each))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.affine import Affine, Div, Mod, factors_of
 
 # The sizes of a product, each repeated to its power, sorted.
 Product = tuple[str, ...]
@@ -62,7 +62,7 @@ def of(extent: Affine) -> Formula:
     for atom, coefficient in extent.terms:
         match atom:
             case str():
-                part = Formula(((Fraction(1), (atom,)),))
+                part = Formula(((Fraction(1), factors_of(atom)),))
             case Div(arg, by):
                 # (x + by - 1)/by is x/by rounded up.
                 whole = arg - (by - 1) if arg.const >= by - 1 else arg

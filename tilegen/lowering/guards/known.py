@@ -34,7 +34,7 @@ def implication_checker(kernel: Kernel, extents: Mapping[str, Affine], more: Tes
     def decide(condition: Condition, related: Tests) -> bool:
         if condition.equal and interval_of(condition.value, constant) == (0, 0):
             return True
-        if follows(condition, related, extents, kernel.sizes):
+        if follows(condition, related, extents, kernel.symbols):
             return True
         names = condition.value.names().union(*(g.value.names() for g in related))
         names = names.union(*(extents[name].names() for name in names & extents.keys()))

@@ -114,7 +114,7 @@ def _recurrence(tree: Tree, target: str) -> Equation | None:
 def _longer(i: Range, k: Range, kernel: Kernel) -> Affine:
     """The extent of a range that holds both."""
     for long, short in ((i, k), (k, i)):
-        least = least_value(long.extent - short.extent, {}, kernel.sizes)
+        least = least_value(long.extent - short.extent, {}, kernel.symbols)
         if least is not None and least >= 0:
             return long.extent
     notes = (f"let '{k.index}' run as far as '{i.index}': {k.index} in 0..{i.extent}",)

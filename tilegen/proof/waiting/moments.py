@@ -130,7 +130,7 @@ def refuse_uncovered(
 ) -> None:
     """Refused where `wanted` is possible, and with it none of the pieces; `more` are names in it beside those of
     `point`."""
-    names = list(dict.fromkeys((*program.kernel.sizes, *point.loops, *more)))
+    names = list(dict.fromkeys((*program.kernel.symbols, *point.loops, *more)))
     question = program.original.context + wanted
     possible = (wanted + piece for piece in pieces if solvable(question + piece))
     found = find_uncovered(question, possible, names)
@@ -142,7 +142,7 @@ def refuse_possible(program: Projection, sentence: str, point: Moment, rows: Row
     """Refused where the rows are possible."""
     question = program.original.context + rows
     if solvable(question):
-        found = example(question, [*program.kernel.sizes, *point.loops])
+        found = example(question, [*program.kernel.symbols, *point.loops])
         assert found is not None
         raise Refused(sentence, _words(program, point, found))
 

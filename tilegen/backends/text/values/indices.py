@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tilegen.backends.text.values.dialect import OPENCL, Dialect
 from tilegen.backends.text.values.parameter_names import ParameterNames
-from tilegen.ir.affine import Affine, Atom, Div, Mod, const
+from tilegen.ir.affine import Affine, Atom, Div, Mod, const, factors_of
 from tilegen.ir.facts.ranges import never_negative
 from tilegen.ir.nodes import Condition
 
@@ -55,12 +55,14 @@ class IndexWriter:
     def _level(self, atom: Atom, factor: int) -> int:
         if factor != 1:
             return 6
-        return ATOM if isinstance(atom, str) or atom in self.counts or not never_negative(atom.arg) else 6
+        if isinstance(atom, str):
+            return 6 if len(factors_of(atom)) > 1 else ATOM
+        return ATOM if atom in self.counts or not never_negative(atom.arg) else 6
 
     def _atom(self, atom: Atom, factor: int) -> str:
         match atom:
             case str():
-                text = self.names[atom]
+                text = " * ".join(self.names[size] for size in factors_of(atom))
             case Div() if atom in self.counts:
                 text = self.counts[atom]
             case Div(arg, by) if never_negative(arg):
