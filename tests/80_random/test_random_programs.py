@@ -54,6 +54,7 @@ def test_fixed_recurrences():
 def test_every_step_is_drawn():
     of_its_own = {"scatter", "rank"}  # test_random_scatters.py and test_random_lists.py draw them
     of_its_own |= {"split_best", "anchor"}  # for forms of kernels: test_best_of_tiles.py, test_random_ragged.py
+    of_its_own |= {"flatten"}  # the first step: test_random_flat.py
     assert registry().keys() <= {*WORDS, *of_its_own}
 
 

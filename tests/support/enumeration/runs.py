@@ -8,13 +8,18 @@ what steps have derived from the kernel as written is another one.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+
+import numpy as np
 
 from tests.support.enumeration.machine import Run, Wrong, lies_in
 from tests.support.enumeration.polynomials import Polynomials
 from tests.support.enumeration.structure import structure
 from tests.support.enumeration.terms import NOTHING, Terms
+from tests.support.stored import drawn
+from tilegen.interpreter import reference, run
 from tilegen.ir.nodes import INTEGERS, ONLY, Cast, Load, Op
+from tilegen.ir.parts.derived import Flattened
 from tilegen.ir.written import tree_of
 
 __all__ = ["Wrong", "as_written", "lies_in", "verdict"]
@@ -53,18 +58,24 @@ def verdict(tree, sizes):
 @lru_cache(maxsize=32)
 def _same_results(kernel, sizes):
     """Whether the outputs, and what has its shape still, are as written: each reduction the bag of its terms, and
-    linear steps what they come to."""
+    linear steps what they come to. A kernel with dimensions seen as one is run beside the one as written."""
+    first = kernel
+    while first.origin is not None and not isinstance(first.derived, Flattened):
+        first = first.origin
+    if first.origin is not None:
+        arrays = drawn(first.origin, dict(sizes), partial(np.random.default_rng(1).integers, -3, 4))
+        expected = reference(first.origin, dict(sizes), arrays)
+        found = run(tree_of(first), dict(sizes), arrays)
+        if any(np.any(want.written & (found[name] != want.value)) for name, want in expected.items()):
+            return False
     try:
         linear = any(e.reduce == "linear" for e in kernel.equations)
         mine, written = (
-            Polynomials(k, dict(sizes), TERMS) if linear else _Together(k, dict(sizes))
-            for k in (kernel, kernel.written_kernel)
+            Polynomials(k, dict(sizes), TERMS) if linear else _Together(k, dict(sizes)) for k in (kernel, first)
         )
     except Wrong:
         return False
-    made = [
-        t.name for t in kernel.written_kernel.tensors if t.role == "output" or t.role != "input" and t in kernel.tensors
-    ]
+    made = [t.name for t in first.tensors if t.role == "output" or t.role != "input" and t in kernel.tensors]
     return all(mine.contents(name) == written.contents(name) for name in made)
 
 

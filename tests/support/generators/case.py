@@ -22,6 +22,7 @@ import numpy as np
 from tests.support.enumeration.runs import verdict
 from tests.support.enumeration.structure import structure
 from tests.support.generators.atomics import atomics_recipe
+from tests.support.generators.flat import flatten
 from tests.support.generators.meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
 from tests.support.generators.prefixes import runs_along, scan_recipe
 from tests.support.generators.programs import any_text, holds, points, random_sizes
@@ -103,6 +104,8 @@ def draw(pick, text, kernel, number=0):
     arrays = arrays_for(kernel, sizes, number)
     case = Case(text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
     compare_meaning(case, kernel)
+    if pick([True] + [False] * 4) and (step := flatten(pick, case.scheduled.tree)):
+        attempt(case, step)
     return case, recipe(pick, case.scheduled.tree, tiles)
 
 
@@ -236,8 +239,13 @@ def other_sizes(kernel):
 
 
 def witness_sizes(kernel, witness):
-    """The sizes at the end of a witness, ` (M=1, K=2)`; None where one is missing. Vectors too wide have none."""
-    shown = dict(re.findall(r"(\w+)=(-?\d+)", (witness or "").rpartition("(")[2]))
+    """The sizes at the end of a witness, ` (M=1, K=2)`; None where one is missing. Vectors too wide have none.
+
+    Of a product, B*T=9, the first one is as large, and the others are 1.
+    """
+    shown = dict[str, str]()
+    for names, value in re.findall(r"([\w*]+)=(-?\d+)", (witness or "").rpartition("(")[2]):
+        shown |= dict(zip(names.split("*"), (value, *"1" * names.count("*")), strict=True))
     if witness is None:
         return {size: 4 for size in kernel.sizes}
     if not set(kernel.sizes) <= set(shown):

@@ -3,17 +3,28 @@
 Each step back along `origin` is one theorem: a reduction is the combination of its parts (`parts`), a tensor computed
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), fewer sizes
 change nothing (`limited`), a prefix made of other results has its terms (`regrouped`), a list stores each hit at its
-rank (`ranked`), the best of a row are in its best tiles (`best_of_tiles`). Each value is defined before it is read
-(`recurrences`).
+rank (`ranked`), the best of a row are in its best tiles (`best_of_tiles`), dimensions side by side are one
+(`flattened`). Each value is defined before it is read (`recurrences`).
 """
 
 from __future__ import annotations
 
 from tilegen.ir.nodes import Kernel
-from tilegen.ir.parts.derived import Anchored, BestOfTiles, ComputedAt, Limited, Ranked, Regrouped, RoundedUp, Split
+from tilegen.ir.parts.derived import (
+    Anchored,
+    BestOfTiles,
+    ComputedAt,
+    Flattened,
+    Limited,
+    Ranked,
+    Regrouped,
+    RoundedUp,
+    Split,
+)
 from tilegen.judge.derived.anchored import check_anchored
 from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
 from tilegen.judge.derived.computed import check_computed
+from tilegen.judge.derived.flattened import check_flattened
 from tilegen.judge.derived.limited import check_limited
 from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.ranked import check_ranked
@@ -44,6 +55,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_anchored(kernel, kernel.origin, kernel.derived)
             case BestOfTiles():
                 check_best_of_tiles(kernel, kernel.origin, kernel.derived)
+            case Flattened():
+                check_flattened(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         check_defined_before(kernel)

@@ -15,7 +15,7 @@ from tilegen.primitives import registry
 _ELSEWHERE = {
     "tile": "split divide divide_loop strip_mine split_iname chunk_iname tile_using_for sample_perfect_tile",
     "order": "reorder permute interchange swap reorder_loops prioritize_loops",
-    "collapse": "flatten join_inames mult_loops",
+    "collapse": "join_inames mult_loops",
     "fuse": "merge compute_with",
     "rename": "rename_iname",
     "peel": "cut_loop loop_partition",
