@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import combinations
 
-from tilegen.errors import Source, Span
-from tilegen.ir.comparison.form import Names
+from tilegen.errors import Source, Span, StepError
+from tilegen.ir.comparison.form import Names, find_names
 from tilegen.ir.nodes import LOOP_KINDS, Kernel
 from tilegen.ir.parameter_facts import Fact, Operation
+from tilegen.ir.reductions.flattened import flatten
 from tilegen.ir.steps import (
     Argument,
     Arithmetic,
@@ -27,6 +31,44 @@ def names_of(kernel: Kernel) -> set[str]:
     """What means something in a kernel as written: its loops, tensors, scalars and sizes."""
     loops = (r.name for e in kernel.equations for r in (*e.loops, *e.reduced))
     return {*loops, *(t.name for t in kernel.tensors), *(s.name for s in kernel.scalars), *kernel.sizes}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kernel computes what another one does: the names of that one in `kernel`, which `steps` make of it."""
+
+    names: Names
+    kernel: Kernel
+    steps: tuple[StepCall, ...] = ()
+
+
+def find_form(one: Kernel, other: Kernel) -> Form | str:
+    """How `other` computes what `one` does, perhaps with dimensions seen as one; a sentence where it does not."""
+    names = find_names(one, other)
+    if not isinstance(names, str):
+        return Form(names, other)
+    for flat, step in _flat_kernels(other):
+        found = find_names(one, flat)
+        if not isinstance(found, str):
+            return Form(found, flat, (step,))
+    return names
+
+
+@lru_cache(maxsize=16)
+def _flat_kernels(kernel: Kernel) -> tuple[tuple[Kernel, StepCall], ...]:
+    """The kernel with two or more loops of an equation, those along most dimensions first, as one; and that step."""
+    found = []
+    for equation in kernel.equations:
+        runs = combinations(range(len(equation.loops) + 1), 2)
+        for start, end in sorted(runs, key=lambda run: run[0] - run[1]):
+            ranges = equation.loops[start:end]
+            name = "".join(r.index for r in ranges)  # nyx for n, y, x
+            name += "_" * (name in names_of(kernel))
+            with suppress(StepError):
+                flat = flatten(kernel, tuple(r.name for r in ranges), name)
+                step = StepCall("flatten", tuple(Word(r.name) for r in ranges), (), (Word(name),))
+                found.append((flat, replace(step, text=text_of_call(step))))
+    return tuple(found)
 
 
 def renaming(

@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tilegen.errors import Collected, SourceError, did_you_mean
-from tilegen.frontend.by_form import Renaming, renaming
+from tilegen.frontend.by_form import Renaming, find_form, renaming
 from tilegen.frontend.data import data_folder
 from tilegen.frontend.parsing.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
-from tilegen.ir.comparison.form import find_names
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.parameter_facts import Fact
 from tilegen.ir.steps import Define, Parameter, Schedule, StepCall, Word
@@ -187,17 +186,21 @@ def _extend_by_form(declared: ScheduleDecl, base: Name, inherited: _Flat, texts:
     others = [k for name in declared.kernels if name.text not in own and (k := texts.kernel("", name.text))]
     bases = [kernel for name in inherited.kernels if (kernel := texts.kernel(file, name.text))]
     for kernel in others if bases else ():
-        found = [find_names(each, kernel) for each in bases]
-        names = next((each for each in found if not isinstance(each, str)), None)
-        if names is None:
+        found = [find_form(each, kernel) for each in bases]
+        form = min(
+            (each for each in found if not isinstance(each, str)), key=lambda each: len(each.steps), default=None
+        )
+        if form is None:
             inherited = replace(inherited, differs=f"'{base.text}' is for another kernel: {found[0]}")
-        elif names.text:
+        elif form.names.text or form.steps:
             if len(declared.kernels) > 1:
-                notes = (f"'{kernel.name}' has other names: {names.text}",)
+                notes = (f"'{kernel.name}' has other names: {form.names.text}",)
                 raise SourceError(f"'{base.text}' serves one of these kernels at a time", base.span, notes=notes)
-            new = renaming(names, kernel, inherited.steps, inherited.parameters, texts.defines(file))
+            new = renaming(form.names, form.kernel, inherited.steps, inherited.parameters, texts.defines(file))
             texts.renamed.update({define.word: define for define in new.composites()})
             inherited = _in_names_of(new, inherited, base.text)
+            ahead = tuple(replace(step, span=base.span, schedule=base.text) for step in form.steps)
+            inherited = replace(inherited, steps=(*ahead, *inherited.steps))
     return _extend(declared, base, inherited)
 
 

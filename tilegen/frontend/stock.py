@@ -9,12 +9,13 @@ from re import MULTILINE, match, split
 
 from tilegen.errors import Collected, Source, SourceError, did_you_mean
 from tilegen.frontend.build import build_with_defaults
+from tilegen.frontend.by_form import find_form
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions.build import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions, stock_schedules
 from tilegen.frontend.parsing.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
-from tilegen.ir.comparison.form import Names, find_names
+from tilegen.ir.comparison.form import Names
 from tilegen.ir.nodes import Equation, Kernel
 from tilegen.ir.steps import Define, Family, Schedule
 
@@ -107,8 +108,8 @@ def schedules_by_form(kernel: Kernel) -> Iterator[str]:
     for file in stock_names():
         for name, declared in _kernels_alone(file).items():
             other = build_with_defaults(declared)
-            names = find_names(other, kernel) if other else ""
-            if other and not isinstance(names, str) and _have_one_type(other, kernel, names):
+            form = find_form(other, kernel) if other else ""
+            if other and not isinstance(form, str) and _have_one_type(other, kernel, form.names):
                 module = stock(file)
                 families = _families_for(module, {name: module.kernels[name]})
                 schedules = [s.name for s in module.schedules if s.kernel == name]
