@@ -118,7 +118,10 @@ LAYERS: dict[Layer, dict[str, tuple[Choice, ...]]] = {
     },
     Layer(256, 56, 64, 1, 1, 0): {
         "f32": (plain("conv1x1", "product"),),
-        "f16": (plain("hconv", "rows_of_pixels"), plain("hconv", "pixels_early")),
+        "f16": (
+            plain("hconv", "persistent", TN=64, STAGES=8),
+            plain("hconv", "persistent_early", TN=64, STAGES=8),
+        ),
     },
 }
 CHANNELS_LAST = ("hconv", "conv_pieces")

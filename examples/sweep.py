@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[str, str, str, dict[str, int]]] = {
     "columns": ("columns", "sum_columns", "float32", {}),
     "totals": ("total", "total", "float32", {}),
     "transposes": ("transpose", "transpose", "float32", {}),
-    "conv1": ("hconv", "hconv", "float16", {"R": 1, "pad": 0}),
+    "conv1": ("hconv", "hconv_1x1", "float16", {}),
     "conv3": ("hconv", "hconv", "float16", {}),
     "conv3_2": ("hconv", "hconv", "float16", {"stride": 2}),
     "conv7_2": ("hconv", "hconv", "float16", {"R": 7, "stride": 2, "pad": 3}),
@@ -202,9 +202,11 @@ def inputs(torch: Any, kind: str, chooser: Chooser, sizes: Sizes) -> list[Any]:
 def of_torch(torch: Any, kind: str) -> dict[str, Any]:
     """The calls of torch by name."""
     norm, one = torch.nn.functional.layer_norm, torch.ones((), device="cuda")
-    step = {"stride": KINDS[kind][3].get("stride", 1), "padding": KINDS[kind][3].get("pad", 1)}
+    given = {"pad": int(kind != "conv1"), "stride": 1} | KINDS[kind][3]
+    step = {"stride": given["stride"], "padding": given["pad"]}
 
     def layer(x: Any, k: Any) -> Any:
+        k = k[:, None, None] if kind == "conv1" else k
         return torch.conv2d(x.permute(0, 3, 1, 2), k.permute(0, 3, 1, 2), **step).permute(0, 2, 3, 1)
 
     plain = {

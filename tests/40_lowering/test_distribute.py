@@ -32,7 +32,7 @@ def test_the_distributed_tree_computes_the_kernel(name, schedule):
         pytest.skip("lists in any order have tests/80_random/test_random_lists.py")
     tree = lighter(name, schedule).tree
     sizes = small(name, tree.kernel)
-    arrays = drawn(tree.kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 1.5))
+    arrays = drawn(tree.kernel.called_kernel, sizes, partial(np.random.default_rng(1).uniform, 0.5, 1.5))
     dealt = distributed_tree(lower(tree))
     assert not [loop for loop in loops(dealt.body) if loop.kind == "cooperative"]
     before, after = run(tree, sizes, arrays), run(dealt, sizes, arrays)

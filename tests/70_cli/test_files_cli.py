@@ -103,7 +103,8 @@ def test_new_files_need_no_other_and_say_the_same(name, folder) -> None:
         (own,) = mine.schedules
         assert not mine.remark
         assert [c.text for c in own.steps] == [c.text for c in schedule.steps]
-        assert (own.parameters, own.doc) == (schedule.parameters, schedule.doc)
+        doc = "\n".join(filter(None, (schedule.doc, schedule.form and f"By form: {schedule.form}")))
+        assert (own.parameters, own.doc) == (schedule.parameters, doc)
         needed = {a: 1 for a, value in file.kernels[schedule.kernel].attributes.items() if value is None}
         assert mine.kernel(schedule.kernel, **needed).ir == file.kernel(schedule.kernel, **needed).ir
 
