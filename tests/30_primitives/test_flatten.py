@@ -15,6 +15,7 @@ from tilegen.ir.reductions.flattened import with_elements
 from tilegen.judge import check_derived
 from tilegen.lowering import lower
 from tilegen.poly import Refused
+from tilegen.poly.instances import symbols_alone
 from tilegen.proof import prove
 
 TEXT = """
@@ -95,6 +96,13 @@ def test_the_text_multiplies_sizes():
 def test_a_fixed_size_is_a_factor():
     tree = tree_of("tiles", T=4, S=1)
     assert str(tree.buffer("X").shape[0]) == "B*4"
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+
+
+def test_a_size_that_is_left_in_a_condition_is_still_one_for_the_solver():
+    text = TEXT.replace("* W[n, k])", "* W[n, k] if k < B else 0.0)")
+    tree = load(text).kernel("dense").schedule("tiles").tree
+    assert symbols_alone(tree.kernel) == ("B", "K", "N", "B*T*S")
     assert prove(tree.kernel, lower(tree)).verdict == "proved"
 
 

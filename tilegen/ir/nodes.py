@@ -199,12 +199,9 @@ class Kernel:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The sizes as the solver knows them: those that stand alone, then products of sizes as long as a dimension."""
-        ranges = (r.extent for e in self.equations for r in (*e.loops, *e.reduced))
-        values = (*(e for t in self.tensors for e in t.shape), *ranges, *(c.value for c in self.assumptions))
-        named = frozenset[str]().union(*(value.symbols() for value in values))
-        products = sorted(name for name in named if len(factors_of(name)) > 1)
-        return (*(size for size in self.sizes if size in named or not products), *products)
+        """The integers that the solver knows: the sizes, and the products of sizes that dimensions are as long as."""
+        named = frozenset[str]().union(*(extent.symbols() for tensor in self.tensors for extent in tensor.shape))
+        return (*self.sizes, *sorted(name for name in named if len(factors_of(name)) > 1))
 
     @property
     def written_kernel(self) -> Kernel:

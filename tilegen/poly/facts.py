@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tilegen.ir.affine import Affine, factors_of
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.poly.instances import original_of
+from tilegen.poly.instances import original_of, symbols_alone
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, negation_rows, range_of, rows_of, solvable
 
@@ -51,11 +51,12 @@ class Facts:
             return None
         if found is None:
             return None
-        for product in kernel.symbols:
+        alone = symbols_alone(kernel)
+        for product in alone:
             first, *others = factors_of(product)
-            if others and found.keys().isdisjoint((first, *others)):
+            if others and {first, *others}.isdisjoint(alone):
                 found |= {first: found[product], **dict.fromkeys(others, 1)}
-        return ones | found
+        return found
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)

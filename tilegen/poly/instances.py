@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import eq, ne
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, factors_of
 from tilegen.ir.hardware.lanes import Copied, combining_loop, copied_registers
 from tilegen.ir.nodes import ONLY, Buffer, Const, Equation, Kernel, Loop, Node, Range, Stmt, Tree
-from tilegen.ir.walk import leaves, leaves_at, loads, loops, writes
+from tilegen.ir.walk import leaves, leaves_at, loads, loops, walk, writes
 from tilegen.ir.written import tree_of
 from tilegen.poly.promised import Promise, promise_of
 from tilegen.poly.rows import FALSE, Rows, identify, rename
@@ -272,6 +272,15 @@ def original_of(kernel: Kernel) -> Original:
             if name is not None:
                 equations[name] = equations[f"{name}.init"] = equation
     return Original(kernel, context, statements, equations)
+
+
+@lru_cache(maxsize=32)
+def symbols_alone(kernel: Kernel) -> tuple[str, ...]:
+    """The `symbols` of the kernel without the sizes that stand in products alone."""
+    parts = walk((kernel.tensors, kernel.equations, kernel.assumptions, kernel.rising))
+    named = frozenset[str]().union(*(part.symbols() for part in parts if isinstance(part, Affine)))
+    within = {size for name in kernel.symbols if len(factors_of(name)) > 1 for size in factors_of(name)}
+    return tuple(name for name in kernel.symbols if name in named or name not in within)
 
 
 def project(tree: Tree) -> Projection:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import Code, Span
 from tilegen.ir.affine import Affine
-from tilegen.poly.instances import Leaf, Original, Use
+from tilegen.poly.instances import Leaf, Original, Use, symbols_alone
 from tilegen.poly.rows import Row
 from tilegen.poly.system import example
 
@@ -109,7 +109,7 @@ class Words:
     @property
     def sizes(self) -> str:
         """` (M=4, N=1)`, or nothing where the kernel has no symbolic size."""
-        known = self.original.kernel.symbols
+        known = symbols_alone(self.original.kernel)
         values = ", ".join(f"{s}={max(1, self.point.get(s, 1))}" for s in known)
         return f" ({values})" if known else ""
 
