@@ -13,6 +13,7 @@ from tilegen.interpreter import reference, run
 from tilegen.ir.affine import var
 from tilegen.ir.reductions.flattened import with_elements
 from tilegen.judge import check_derived
+from tilegen.lab.checks.sizes import sizes_to_check
 from tilegen.lowering import lower
 from tilegen.poly import Refused
 from tilegen.poly.instances import symbols_alone
@@ -85,6 +86,11 @@ def test_calls_take_arrays_as_written():
     found = program(*arrays.values())
     assert found.shape == (3, 5, 2, 6)
     np.testing.assert_allclose(found, np.maximum(arrays["X"] @ arrays["W"].T, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_checks_have_tiles_over_borders():
+    sets = sizes_to_check([tree_of("fast")], {})
+    assert any(each["T"] > 1 and each["B"] * each["T"] > 128 and each["B"] * each["T"] % 128 for each in sets)
 
 
 def test_the_text_multiplies_sizes():

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from math import lcm, prod
 
-from tilegen.ir.affine import Affine, Div, const, names_of_atom, var
+from tilegen.ir.affine import Affine, Div, const, factors_of, names_of_atom, var
 from tilegen.ir.nodes import Condition, Kernel, Loop, Tree
 from tilegen.ir.printing.shown import size_words
 from tilegen.ir.walk import loops
@@ -32,8 +32,8 @@ class Part:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The sizes that decide how often the loop runs."""
-        return self.loop.extent.names()
+        """The sizes that decide how often the loop runs; of a product of sizes the first one."""
+        return frozenset(factors_of(name)[0] for name in self.loop.extent.symbols())
 
     @property
     def rounds(self) -> int:
