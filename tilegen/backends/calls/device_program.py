@@ -46,9 +46,8 @@ class Program:
         self.kernel = tree.kernel.called_kernel
         self.engine = engine
         self.unproved = unproved
-        written = self.kernel
-        defined = {e.target for e in written.equations if defines_all(e, written.tensor(e.target))}
-        self._partial = {t.name for t in written.tensors if t.role == "output"} - defined
+        defined = {e.target for e in self.kernel.equations if defines_all(e, self.kernel.tensor(e.target))}
+        self._partial = {t.name for t in self.kernel.tensors if t.role == "output"} - defined
         record = record or Record()
         self.versions = TextVersions(tree, engine.language, record)
         is_cuda = engine.language == "cuda" or without_instructions(tree) == tree
