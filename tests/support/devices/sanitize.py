@@ -70,7 +70,9 @@ def rings(case):
     # A block of scales has 128 terms, and no parameter.
     ring = {"K": max((stages + 1) * values.get("TK", 128), values.get("KP", 0))}
     products = {"Z": values.get("GZ", 1) + 1} if "batched" in case[1] else {}
-    yield {size: n + 16 for size, n in (tiles | ring).items()} | products
+    found = {size: n + 16 for size, n in (tiles | ring).items()} | products
+    pixels = {"B": 1, "H": 1, "W": found["M"], "F": found["N"], "C": found["K"]}  # of filters of one pixel
+    yield found | pixels
 
 
 def has_step(word, case):
