@@ -23,7 +23,7 @@ from tilegen.judge.threads.atomics import check_atomics
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
 from tilegen.judge.updates import check_updates
-from tilegen.lowering.launch.timelines import COPIES, STORES
+from tilegen.lowering.launch.timelines import COPIES, EMPTIED, FILLED, STORES
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
@@ -31,7 +31,6 @@ from tilegen.poly.verdict import Refused, Unproved, Violation, Words
 from tilegen.proof.reading.bulk import without_events
 from tilegen.proof.reading.on_timelines import OnTimeline
 from tilegen.proof.reading.roles import Ring
-from tilegen.proof.waiting.asynchronous import check_alone, check_work
 from tilegen.proof.waiting.barriers import (
     CertainBarriers,
     FoundBarrier,
@@ -40,8 +39,10 @@ from tilegen.proof.waiting.barriers import (
     check_minimal,
     check_synchronised,
 )
-from tilegen.proof.waiting.happens_before import check_events, meetings_of_waits
+from tilegen.proof.waiting.happens_before import check_alone, check_work
 from tilegen.proof.waiting.moments import RANK
+from tilegen.proof.waiting.numbers import Numbers
+from tilegen.proof.waiting.phases import check_phases, meetings_of_waits
 from tilegen.proof.waiting.ragged import check_shared
 
 
@@ -133,7 +134,7 @@ def questions(
     lines = {stmt.line for _, stmt in leaves(tree.body) if isinstance(stmt, OnTimeline)}
     products = [line for line in lines if line.in_registers]
     arrives, stored = any(line.has_phases for line in lines), STORES in lines
-    events = cache(lambda: CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings))
+    events = cache(lambda: Numbers(CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings)))
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
         ("order", (lambda: check_order(program), lambda: check_updates(program), lambda: check_only(program)), ()),
@@ -145,7 +146,11 @@ def questions(
         ("ragged", (), (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else ()),
         ("waits", (), (lambda: check_work(events(), COPIES),) if COPIES in lines else ()),
         ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives or fenced else ()),
-        ("arrivals", (), (lambda: check_events(events()),) if arrives else ()),
+        (
+            "arrivals",
+            (),
+            (lambda: check_phases(events()), lambda: check_work(events(), FILLED, EMPTIED)) if arrives else (),
+        ),
         ("products", (), (lambda: check_work(events(), *products),) if products else ()),
         ("stores", (lambda: check_alone(events().program),) * stored, (lambda: check_work(events(), STORES),) * stored),
     )

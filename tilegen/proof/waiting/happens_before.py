@@ -1,61 +1,52 @@
-"""Happens before: what threads wait for, they get, and nothing is read before or overwritten early.
+"""Happens before: whoever needs the end of work beside its thread has waited for it, and nothing is overwritten early.
 
-An event is a phase of a barrier: of an array of S, event n is phase n/S of barrier n%S. It happens when all have
-arrived: one thread that says how many bytes come, and these; or each warp of the consumers, which has read them.
-Nothing but the parity of a phase can be waited for: a thread goes on if the current phase has another one.
+Work is a copy by `cp.async`, a bulk copy, a bulk store, or a product. It begins where it is started in the one program,
+and touches its places at any time from then on until it ends, which is an event of its timeline. A wait ends work
+(`ended`): of groups its own thread's, all but the last n that this has made; of phases anybody's, by the number, of
+which `phases` shows that it is that, and comes.
 
-Theorem: the threads of a block, or of a cluster of blocks, compute what the one program does, and none waits for ever,
-if for each array
+One thing happens before another if it stands before it in the one program, and one thread does both, or a barrier
+stands between; or if the thread of the second has waited for the end of the first, or for an event for which that of
+the first arrived after it.
 
-- order: threads arrive for rising numbers, each once, and know that n - S has happened when they arrive for n;
-- progress: all arrivals for n stand before a wait for n in the one program;
-- parity: whoever waits for n knows that n - S has happened, and goes on before anybody arrives for n + S;
-- reads: between a bulk copy and whoever reads what it brings stands a wait, by the same thread, for its event;
-- overwritten: whoever uses a slot arrives after that for the number of its iteration, n, with a fence before if it has
-  loaded from it, and whoever copies to the slot for n + S has waited for that; without roles barriers of the block see
-  to it (`barriers`);
-- writes: of two copies to one place the first is for a lower number at the same barrier; nothing else writes there;
-- ends: somebody waits for whatever copies arrive at;
-- turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
-  have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it.
+Theorem: the launch does what it would if all work were done at once, where it is started, if for each work and whatever
+else uses one of its places, be it other work, one of the two writing,
 
-The blocks of a cluster run at once, and are in the one program like more threads: which block it is, its rank, tells
-them apart as a coordinate does. Memory and barriers are each block's own. What is sent to several blocks is said of
-each of these, in whose memory it is, by the block that does it: copies are arrivals of others there, and know as much.
-Bytes that come before they are expected count for the same phase, which does not end without the arrival of whoever
-expects them. All threads meet when the barriers have been started, and again after all else: no barrier or memory is
-gone when others arrive there, or copy; whoever waits for copies has not left.
+- before: what stands before the work is over. That threads wait for each other is asked of barriers; but bulk copies
+  and stores go past what orders accesses of threads: a fence stands between, the thread's own or a barrier's
+  (`check_fenced` in `barriers` asks that of products). For slots of a ring there are no barriers: whoever uses one
+  arrives after that for the number of its iteration, n, and whoever copies to it for n + S has waited for that. Of two
+  bulk copies to one place the first is for a lower number at the same barrier. Registers are held, and a begin stands
+  behind that;
+- after: between the work and what stands behind it is a wait for its end, by the thread of the latter; if that of the
+  work alone can wait, a barrier stands after it, with a fence if what is behind goes past the order of threads;
+- ends: a wait for a store stands behind it in any case, as its memory is gone with the block;
+- alone: nothing else in the launch uses what a store writes, as no wait is for the end of that.
 
-A thread knows that an event has happened which it has waited for; or of which somebody knew who then arrived at another
-one that it has waited for. One thing comes before another if a barrier stands between them, or if the thread of the
-second has waited for an event for which that of the first arrived after it.
+Products add to one register in the order in which they are started. With them the release of a slot stands for who
+fills it. What is held is written there, and no compiler moves it past that. All lanes run what is said of products, and
+all threads come by a wait for copies.
 
-Why: the one program has an order in which all can run: the first wait in it that did not end would have all its
-arrivals before it. In any other order each wait lets through no more than there, since of one barrier no later phase
-can end before all have seen this one; what is known so is the order of each two accesses to one element.
-
-Every wait is needed: without it, something would be read or overwritten too early. But turns are what a schedule asks
-for, and where groups know enough without them they are for speed.
+Every wait for bulk copies, releases and stores is needed: without it, something would be used too early. Turns are what
+a schedule asks for, and where groups know enough without them they are for speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, product
+from itertools import product
 
-from tilegen.ir.affine import affine, const, var
+from tilegen.ir.affine import var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
-from tilegen.judge.threads.cross_thread import ways_later
-from tilegen.lowering.launch.timelines import BLOCK, FILLED
-from tilegen.poly.instances import Placed, Use
+from tilegen.lowering.launch.timelines import BLOCK, COPIES, FILLED, STORES, Timeline
+from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows
-from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
-from tilegen.poly.verdict import Refused
-from tilegen.proof.reading.on_timelines import does, is_load, leaves_that
-from tilegen.proof.reading.roles import Ring
-from tilegen.proof.waiting.barriers import CertainBarriers, Gap, Meeting
+from tilegen.poly.system import form, rows_of, solvable
+from tilegen.poly.verdict import Refused, Unproved
+from tilegen.proof.reading.on_timelines import does, is_event, is_load, leaves_that, said
+from tilegen.proof.waiting.barriers import Gap
 from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
 from tilegen.proof.waiting.moments import (
     Moment,
@@ -69,282 +60,146 @@ from tilegen.proof.waiting.moments import (
     rows_of_same_place,
     rows_of_same_thread,
 )
-from tilegen.proof.waiting.numbers import Event, is_turn
+from tilegen.proof.waiting.numbers import Event, Numbers
+
+_OVERWRITTEN = "others are let overwrite what it reads"
 
 
-def check_events(certain: CertainBarriers) -> None:
-    """Refused where one of these does not hold of a program with what is said at barriers."""
-    protocol = _Protocol(certain)
-    for turn in (*protocol.passes, *protocol.takes):
-        protocol.check_turn(turn)
-        protocol.check_order(turn)
-    for arrival in protocol.passes:
-        protocol.check_end(arrival)
-    for wait in protocol.takes:
-        protocol.check_progress(wait)
-    if protocol.takes:
-        protocol.check_apart()
-    for arrival in protocol.arrivals:
-        protocol.check_slot(arrival)
-        protocol.check_order(arrival)
-        if arrival in protocol.releases:
-            protocol.check_consumers(arrival)
-        else:
-            protocol.check_end(arrival)
-    for wait in protocol.waits:
-        protocol.check_slot(wait)
-        protocol.check_progress(wait)
-        protocol.check_parity(wait)
-    for copy in protocol.sent:
-        protocol.check_ready(copy)
-        protocol.check_end(copy)
-    for copy in protocol.copies:
-        protocol.check_writes(copy)
-    protocol.check_memory(protocol.waits)
-    for read in protocol.program.leaves:
-        ring = certain.rings.get(read.places[0])
-        if ring and read not in protocol.copies and not ring.buffers.isdisjoint(read.leaf.buffers):
-            protocol.check_released(read, ring)
-        elif is_load(read):
-            for copy in protocol.copies:
-                protocol.check_refilled(read, copy)
-    for wait in protocol.waits:
-        protocol.check_needed(wait)
+def check_work(numbers: Numbers, *lines: Timeline) -> None:
+    """Refused where one of these does not hold of the work on some timelines."""
+    found = _Work(numbers, lines)
+    for work in found.works:
+        for other in found.at_launch(found.program.leaves, work):
+            found.check_before(work, other)
+    found.check_waits(found.waits)
+    for read in found.program.leaves if FILLED in lines else ():
+        found.check_released(read)
+    for wait in found.waits if {STORES, FILLED} & {*lines} else ():
+        found.check_needed(wait)
 
 
-def meetings_of_waits(certain: CertainBarriers) -> Iterator[Meeting]:
-    """Where a barrier keeps an arrival from a thread that is still waiting: in a ring others' arrivals do."""
-    protocol = _Protocol(certain)
-    return chain.from_iterable(
-        protocol.meetings(wait) for wait in protocol.waits if wait.places[0] not in certain.rings
-    )
+def check_alone(program: Projection) -> None:
+    """Refused where what a store writes is used otherwise in the launch."""
+    for store in leaves_that(program, "start", STORES):
+        here, (write,) = Moment(store), [u for u in store.leaf.uses if u.writes]
+        uses = ((p, u) for p in program.leaves if p.places[0] == store.places[0] for u in p.leaf.uses)
+        for other, use in ((p, u) for p, u in uses if memory_of(u.buffer) == memory_of(write.buffer)):
+            if not does(other.leaf.stmt, "start", STORES):
+                raise Refused(
+                    f"'{write.buffer}' is stored in bulk at any time, and '{other.leaf.stmt.name}' touches it"
+                )
+            later = Moment(other, "'")
+            sentence = f"an element of '{write.buffer}' may be stored twice, and in either order"
+            for way in orders_before(here, later):
+                both = here.rows + later.rows + way + rows_of_same_place(here, write, later, use)
+                refuse_possible(program, sentence, here, both)
 
 
-class _Protocol(Knowledge):
+class _Work(Knowledge):
     """The questions, one by one."""
 
-    # -- the arrivals
+    def __init__(self, numbers: Numbers, lines: Iterable[Timeline]) -> None:
+        super().__init__(numbers)
+        self.works, self.waits = (leaves_that(self.program, what, *lines) for what in ("start", "wait"))
+        self.fences = leaves_that(self.program, "fence", *lines)
 
-    def check_slot(self, event: Placed) -> None:
-        """The barrier is one of its array, and phases begin with 0."""
-        slot, phase = event.leaf.stmt.target.index
-        name = event.leaf.stmt.target.buffer
-        for wrong in (slot, self.numbers.slots(event) - 1 - slot, *(() if self.numbers.lag(event) else (phase,))):
-            contrary = rows_of(Condition(-1 - affine(wrong)))
-            refuse_possible(
-                self.program, f"'{name}' has no such barrier or phase", Moment(event), event.leaf.domain + contrary
-            )
+    def fences_of(self, register: str) -> list[Placed]:
+        """Where it is held; without one, where products begin."""
+        return [fence for fence in self.fences if fence.leaf.stmt.name == register]
 
-    def check_order(self, arrival: Placed) -> None:
-        """They come one after the other, each when the one before has ended."""
-        here, name = Moment(arrival), arrival.leaf.stmt.target.buffer
-        if self.numbers.lag(arrival):
-            raise Refused(f"a thread arrives at '{name}' for a phase before the first one")
-        number = here.form(self.numbers.number(arrival))
-        for other in self.at_barrier((*self.arrivals, *self.passes, *self.takes), arrival):
-            before = Moment(other, "'")
-            rise = before.form(self.numbers.number(other)).minus(number)
-            same = rows_of_same_thread(before, here) if is_turn(arrival) else equal_rows(before.doer, here.doer)
-            again = same + (rise.zero() if is_turn(arrival) else rise.nonnegative())
-            for loop, way in carried_orders_before(before, here):
-                if loop not in self.numbers.runs(arrival):
-                    sentence = f"phases of '{name}' are not counted in the order in which they are filled"
-                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + again)
-        self.check_ready(arrival)
+    def is_register(self, use: Use) -> bool:
+        return self.program.buffers[use.buffer].space == "register"
 
-    def check_ready(self, arrival: Placed) -> None:
-        """The phase before has ended."""
-        here, name = Moment(arrival), self.numbers.target(arrival).buffer
-        sentence = f"a thread arrives at '{name}' for a phase before it has seen the end of the last one"
-        event = self.numbers.event(here)
-        for before_this, rows, names in self.numbers.before(here, event):
-            wanted = here.rows + rows
-            pieces = self.knowing(here, before_this, event, (*self.waits, *self.takes), arrival, wanted)
-            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
+    def places(self, work: Placed, other: Placed) -> list[tuple[Use, Use]]:
+        """The places that both use, and one writes; a register once, whatever its elements are."""
+        one, two, buffers = said(work), other.leaf.stmt, self.program.buffers
+        products = one.line.in_registers
+        if is_event(two) or (products and work.places[0] in self.rings and does(two, "start", FILLED)):
+            return []
+        adds = products and does(two, "start", one.line) and two.target.buffer == one.target.buffer
 
-    def check_turn(self, turn: Placed) -> None:
-        """Those of a group take its turn, all at once; others pass it."""
-        here, ring, (group,) = Moment(turn), self.rings[turn.places[0]], turn.leaf.stmt.target.index
-        self.check_consumers(turn)
-        off = group - ring.group if turn in self.takes else group + ring.group - 1
-        for contrary in (off - 1, -1 - off):
-            sentence = "a turn is taken by others than those whose it is, or passed by these"
-            refuse_possible(self.program, sentence, here, here.rows + rows_of(Condition(contrary)))
-        who, all_ = self.consumers(turn)
-        same, threads = Moment(turn, "'"), self.threads(turn.places[0])
-        at_once = rows_of_same_iteration(same, here, [n for n in same.names if n not in threads])
-        wanted = here.rows + all_ + self.of_group(turn, here.form(ring.group), who)
-        pieces = (same.rows + at_once + self.is_thread(same, who),)
-        refuse_uncovered(self.program, "some of a group take a turn or pass it", here, wanted, pieces, who.values())
+        def meet(a: Use, b: Use) -> bool:
+            if memory_of(a.buffer) != memory_of(b.buffer) or not (a.writes or b.writes):
+                return False
+            # Of tensors `check_alone` asks what stores write, and `check_boxes` what bulk copies read.
+            elsewhere = buffers[a.buffer].space == "global" and (a.writes or one.line == FILLED)
+            return not elsewhere and not (adds and a.buffer == one.target.buffer)
 
-    def check_apart(self) -> None:
-        """Groups that take turns have nothing in common but slots."""
-        for one, two in product(self.program.leaves, repeat=2):
-            ring = self.rings.get(one.places[0])
-            if not ring or not ring.turn or one.places[0] != two.places[0]:
-                continue
-            here, there = Moment(one), Moment(two, "'")
-            other = there.form(ring.group).minus(here.form(ring.group), 1).nonnegative()
-            for a, b in product(one.leaf.uses, two.leaf.uses):
-                space = self.program.buffers[a.buffer].space
-                if memory_of(a.buffer) != memory_of(b.buffer) or not (a.writes or b.writes):
-                    continue
-                if space == "global" or (space == "shared" and a.buffer not in ring.buffers):
-                    both = here.rows + there.rows + other + rows_of_same_place(here, a, there, b)
-                    sentence = f"groups that take turns meet in '{a.buffer}', and wait for their own threads alone"
-                    refuse_possible(self.program, sentence, here, both)
+        found = [(a, b) for a in work.leaf.uses for b in other.leaf.uses if meet(a, b)]
+        return [*{a.buffer if self.is_register(a) else (a, b): (a, b) for a, b in found}.values()]
 
-    def check_consumers(self, release: Placed) -> None:
-        """Nobody says that he has read who is no consumer."""
-        here, name = Moment(release), release.leaf.stmt.target.buffer
-        others = rows_of(Condition(-1 - self.numbers.rings[release.places[0]].consumes.value))
-        refuse_possible(self.program, f"others arrive at '{name}' than consumers", here, here.rows + others)
+    # -- before
 
-    def check_end(self, arrival: Placed) -> None:
-        """Somebody waits for it."""
-        here, name = Moment(arrival), self.numbers.target(arrival).buffer
-        waits = [Moment(wait, "'") for wait in self.at_barrier((*self.waits, *self.takes), arrival)]
-        pieces = (seen.rows + equal for seen in waits for equal in self.numbers.is_at(seen, self.numbers.event(here)))
-        refuse_uncovered(self.program, f"nobody waits for what arrives at '{name}'", here, here.rows, pieces)
+    def check_before(self, work: Placed, other: Placed) -> None:
+        """What stands before a work is over."""
+        here, there, line = Moment(work), Moment(other, "'"), said(work).line
+        for a, b in self.places(work, other):
+            if self.is_register(a):
+                sentence = f"nothing holds '{a.buffer}' before a product that uses it"
+                between = partial(self._chain, there, here, (self.fences_of(a.buffer), self.fences_of("")))
+                self.ask_between(sentence, there, here, rows_of_same_thread(there, here), between)
+            elif line == FILLED and b.writes:
+                self._check_order(there, b, here, a)
+            elif line == STORES or (line == FILLED and is_load(other) and work.places[0] not in self.rings):
+                self._check_fenced(there, b, here, a)
 
-    # -- the waits
+    def _check_order(self, there: Moment, first: Use, here: Moment, write: Use) -> None:
+        """Of two bulk copies to one place the first ends before the other begins."""
+        if not does(there.leaf.stmt, "start", FILLED):
+            raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
+        one, two = (self.numbers.target(moment.placed) for moment in (there, here))
+        (its_slot, its_phase), (slot, phase) = map(there.form, one.index), map(here.form, two.index)
+        wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
+        rows = here.rows + there.rows + rows_of_same_place(there, first, here, write)
+        sentence = f"two bulk copies to one element of '{write.buffer}' may end in either order"
+        for loop, way in carried_orders_before(there, here):
+            if one.buffer != two.buffer:
+                refuse_possible(self.program, sentence, here, rows + way)
+            elif loop not in self.numbers.runs(here.placed):  # numbers rise from run to run
+                for contrary in wrong:
+                    refuse_possible(self.program, sentence, here, rows + way + contrary.nonnegative())
 
-    def check_progress(self, wait: Placed) -> None:
-        """Who is to arrive does so before it."""
-        here, name = Moment(wait), wait.leaf.stmt.target.buffer
-        event, arrivals = self.numbers.event(here), self.at_barrier((*self.arrivals, *self.passes), wait)
-        sentence = f"a wait at '{name}' is for what never arrives"
-        by_all = is_turn(wait) or any(each in self.releases for each in arrivals)
-        events: list[tuple[Event, Rows, tuple[str, ...]]] = [(event, (), ())]
-        if event.back:
-            events = [*self.numbers.before(here, Event(event.point, block=event.block))]
-        everybody = self.consumers(wait) if by_all else ({}, ())
-        senders = everybody_of(self.blocks(wait))
-        each = [(arrivals, everybody), *(((sent,), senders) for sent in self.at_barrier(self.sent, wait))]
-        for (needed, rows, names), (those, (who, all_)) in product(events, each):
-            pieces = (
-                before.rows + way + equal + self.is_thread(before, who)
-                for arrival in those
-                for before in (Moment(arrival, "'"),)
-                for equal in self.numbers.is_at(before, needed)
-                for way in orders_before(before, here)
-            )
-            whose = form(const(1)).minus(needed.point[-1]) if is_turn(wait) else needed.point[-2:][0]
-            wanted = here.rows + rows + all_ + self.of_group(wait, whose, who)
-            refuse_uncovered(self.program, sentence, here, wanted, pieces, (*names, *who.values()))
+    def _check_fenced(self, there: Moment, first: Use, here: Moment, use: Use) -> None:
+        """Between what threads touch and what does past their order stands a fence, the thread's own or a barrier's."""
+        if does(there.leaf.stmt, "start", FILLED):
+            raise Refused(f"'{use.buffer}' is filled by bulk copies and stored by them, and no thread waits in between")
+        is_stored = (
+            f"an element of '{use.buffer}' is stored in bulk, and no barrier with a fence stands after its write"
+        )
+        is_filled = (
+            f"'{use.buffer}' is filled again, and no barrier with a fence stands after what threads load from it"
+        )
+        place = rows_of_same_place(there, first, here, use)
+        for loop, way in carried_orders_before(there, here):
+            if not any(map(self._is_fenced, self.certain.barriers_between(there.placed, here.placed, loop))):
+                only = rows_of_neighbours(self.certain, there, here, loop, self._is_fenced)
+                both = here.rows + there.rows + way + only + place
+                sentence, own = is_filled if use.writes else is_stored, self._own_fences(there, here)
+                refuse_uncovered(self.program, sentence, here, both, own, there.loops)
 
-    def check_parity(self, wait: Placed) -> None:
-        """The parity says which phase it is."""
-        here, name = Moment(wait), wait.leaf.stmt.target.buffer
-        event = self.numbers.event(here)
-        sentence = f"a wait at '{name}' may take the end of an earlier phase for the one that it is for"
-        for before, rows, names in self.numbers.before(here, event):
-            wanted = here.rows + rows
-            pieces = self.knowing(here, before, event, self.waits, wait, wanted)
-            refuse_uncovered(self.program, sentence, here, wanted, pieces, names)
-        for arrival in self.at_barrier(self.arrivals, wait):
-            self._check_seen_first(wait, arrival)
+    def _is_fenced(self, gap: Gap) -> bool:
+        return self.certain.barriers[gap].fence
 
-    def _check_seen_first(self, wait: Placed, arrival: Placed) -> None:
-        """Nobody arrives for the next phase before the wait."""
-        here, early, name = Moment(arrival), Moment(wait, "!"), wait.leaf.stmt.target.buffer
-        sentence = f"the next phase of '{name}' may end before a thread has seen the end of this one"
-        for event, rows, names in self.numbers.before(here, self.numbers.event(here)):
-            for equal in self.numbers.is_at(early, event):
-                both = here.rows + early.rows + rows + equal
-                for way in orders_before(here, early):
-                    refuse_possible(self.program, sentence, here, both + way)
-                for loop, way in carried_orders_before(early, here):
-                    # Barriers in a ring are those of its consumers alone.
-                    in_ring = wait.places[0] in self.rings
-                    if not in_ring and self.certain.barriers_between(wait, arrival, loop):
-                        continue
-                    wanted = both + way
-                    wanted += () if in_ring else rows_of_neighbours(self.certain, early, here, loop)
-                    alone = (rows_of_same_thread(early, here),)
-                    pieces = (
-                        seen + behind + rows_of_same_thread(arrived, early)
-                        for arrived, seen in self.awaited(here, (self.numbers.event(here), event), self.waits, wait)
-                        for behind in orders_before(early, arrived)
-                    )
-                    refuse_uncovered(self.program, sentence, here, wanted, chain(alone, pieces), (*names, *early.loops))
+    def _own_fences(self, one: Moment, two: Moment) -> Iterator[Rows]:
+        """Fences of the thread of both between the two."""
+        for each in leaves_that(self.program, "fence", BLOCK):
+            fence = Moment(each, "''")
+            whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
+            for before, behind in product(orders_before(one, fence), orders_before(fence, two)):
+                yield fence.rows + before + behind + whose
 
-    def meetings(self, wait: Placed) -> Iterator[Meeting]:
-        """A wait, and a later arrival for another phase of its barrier: as if it read what the copies overwrite."""
-        for arrival in self.at_barrier(self.arrivals, wait):
-            copy = next((p for p in self.copies if p.number > arrival.number), arrival)
-            for way in ways_later(wait, arrival):
-                between = self.certain.barriers_between(wait, arrival, way[0])
-                one, other = (
-                    Use(copy.leaf.stmt.target.buffer, p.leaf.stmt.target.index[:1], p is arrival)
-                    for p in (wait, arrival)
-                )
-                yield wait, arrival, one, other, way, between
-
-    # -- the memory
-
-    def _barrier_of(self, copy: Moment) -> tuple[str, tuple[Form, ...]]:
-        """(array of barriers, barrier and phase) that a copy arrives at."""
-        target = self.numbers.target(copy.placed)
-        return target.buffer, tuple(copy.form(i) for i in target.index)
-
-    def check_writes(self, copy: Placed) -> None:
-        """Two copies to one place have an order."""
-        (write,) = [u for u in copy.leaf.uses if u.writes]
-        here = Moment(copy)
-        barrier, (slot, phase) = self._barrier_of(here)
-        for other in self.program.leaves:
-            its = next((u for u in other.leaf.uses if u.writes and u.buffer == write.buffer), None)
-            if its is None or other.places[0] != copy.places[0]:
-                continue
-            if not does(other.leaf.stmt, "start", FILLED):
-                raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
-            before = Moment(other, "'")
-            its_barrier, (its_slot, its_phase) = self._barrier_of(before)
-            place = rows_of_same_place(before, its, here, write)
-            wrong = [slot.minus(its_slot, 1), its_slot.minus(slot, 1), its_phase.minus(phase)]
-            for loop, way in carried_orders_before(before, here):
-                if loop in self.numbers.runs(copy) and barrier == its_barrier:
-                    continue  # numbers rise from run to run
-                for contrary in [w.nonnegative() for w in wrong] if barrier == its_barrier else [()]:
-                    sentence = f"two bulk copies to one element of '{write.buffer}' may end in either order"
-                    refuse_possible(self.program, sentence, here, here.rows + before.rows + way + place + contrary)
-
-    def check_reads(self, copy: Placed, read: Placed, waits: Sequence[Placed]) -> None:
-        """Whoever reads what the copy brings has waited for it at one of `waits`."""
-        (write,) = [u for u in copy.leaf.uses if u.writes]
-        uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
-        if not uses or read.places[0] != copy.places[0]:
-            return
-        here, there = Moment(read), Moment(copy, "'")
-        event, passed = self.numbers.event(there), self.at_barrier(waits, copy)
-        life = rows_of_one_life(self.program, write.buffer, there, here)
-        sentence = f"'{write.buffer}' may be read before it has arrived"
-
-        def waited() -> Iterator[Rows]:
-            return (rows for _, rows in self.seen(here, event, passed, "''"))
-
-        for use in uses.values():
-            self.ask_between(sentence, there, here, life + rows_of_same_place(there, write, here, use), waited)
-
-    def check_overwritten(self, copy: Placed, ring: Ring, waits: Sequence[Placed]) -> None:
-        """Whoever copies to a slot of a ring has waited until all have read what it had."""
-        here, name = Moment(copy), copy.leaf.stmt.target.buffer
-        releases = [p for p in self.releases if p.places[0] == copy.places[0]]
-        passed = self.at_barrier(waits, releases[0]) if releases else []
-        mine_now = Event(self.numbers.point(here, var(ring.loop)), block=here.doer)
-        for event, rows, names in self.numbers.before(here, mine_now):
-            seen = (known for _, known in self.seen(here, event, passed, "'"))
-            sentence = f"'{name}' may be overwritten before it has been read"
-            refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
-
-    def check_released(self, read: Placed, ring: Ring) -> None:
+    def check_released(self, read: Placed) -> None:
         """Whoever uses a slot of a ring says so after that."""
-        here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
-        releases = [p for p in self.releases if p.places[0] == read.places[0]]
+        ring = self.rings.get(read.places[0])
+        if not ring or does(read.leaf.stmt, "start", FILLED) or ring.buffers.isdisjoint(read.leaf.buffers):
+            return
+        here, name, releases = (
+            Moment(read),
+            min({*read.leaf.buffers} & ring.buffers),
+            self.at_launch(self.releases, read),
+        )
         (axes, anybody), (who, fillers) = self.anybody(read), everybody_of(self.blocks(read))
-        at = tuple(form(var(name)) for name in who.values())
-        event = Event(self.numbers.point(here, var(ring.loop)), block=at)
+        event = Event(self.numbers.point(here, var(ring.loop)), block=tuple(form(var(n)) for n in who.values()))
         if len({p.leaf.stmt.target.buffer for p in releases}) > 1:
             raise Refused(f"'{name}' is released at several barriers")
         pieces = (
@@ -357,60 +212,146 @@ class _Protocol(Knowledge):
         wanted = here.rows + anybody + fillers
         refuse_uncovered(self.program, sentence, here, wanted, pieces, (*axes, *who.values()))
         if is_load(read):
-            self.check_fenced(read, releases)
+            for release in releases:
+                self._check_over(read, release, ())
 
-    def check_fenced(self, read: Placed, releases: Sequence[Placed]) -> None:
-        """Between what a thread loads and where it says so stands a fence: copies wait for no loads."""
-        for release in releases:
-            arrived, here = Moment(release), Moment(read, "'")
+    # -- after
+
+    def check_waits(self, waits: Sequence[Placed]) -> None:
+        """Who uses what a work does comes after its end, if threads wait at `waits`."""
+        for work in self.works:
+            line, ring = said(work).line, self.rings.get(work.places[0])
+            own = [w for w in self.at_launch(waits, work) if said(w).line == line]
+            own = self.at_barrier(own, work) if line.has_phases else sorted(own, key=lambda wait: said(wait).left)
+            if line == STORES:
+                self._check_end(work, own)
+            for other in self.at_launch(self.program.leaves, work):
+                self.check_after(work, other, own)
+            if ring and line == FILLED:
+                self._check_overwritten(work, waits)
+            for release in self.at_launch(self.releases, work) if line.in_registers else ():
+                self._check_over(work, release, own)
+
+    def _check_end(self, store: Placed, waits: Sequence[Placed]) -> None:
+        """A store is waited for in any case."""
+        here, sentence = Moment(store), "a block may end before its shared memory has been stored"
+        pieces = (s.rows + ended for s in (Moment(wait, "''") for wait in waits) for ended in self.ended(here, s))
+        refuse_uncovered(self.program, sentence, here, here.rows, pieces)
+
+    def check_after(self, work: Placed, other: Placed, waits: Sequence[Placed]) -> None:
+        """Between a work and what uses its place behind it stands a wait that has ended it."""
+        there, here, line = Moment(work, "'"), Moment(other), said(work).line
+        for a, b in self.places(work, other):
+            if line == FILLED and b.writes:
+                continue  # it is another bulk copy
+            held = self.is_register(a)
+            if held:
+                rows = rows_of_same_thread(there, here)
+            else:
+                # What is read there of an earlier life is nothing that is used.
+                rows = () if b.writes else rows_of_one_life(self.program, a.buffer, there, here)
+                rows += rows_of_same_place(there, a, here, b)
+            own = [wait for wait in waits if not held or wait.leaf.stmt.name == a.buffer]
+            between = partial(self.waited, there, here, own, alone=held or line.has_phases)
+            try:
+                self.ask_between(_early(line, a, b, held), there, here, rows, between)
+            except Refused:
+                if any(said(wait).made.since != said(work).made.since for wait in waits):
+                    raise Unproved("asynchronous copies are made in one loop and waited for in another") from None
+                raise
+
+    def _check_overwritten(self, copy: Placed, waits: Sequence[Placed]) -> None:
+        """Whoever copies to a slot of a ring has waited until all have read what it had."""
+        here, name, releases = Moment(copy), copy.leaf.stmt.target.buffer, self.at_launch(self.releases, copy)
+        passed = self.at_barrier(waits, releases[0]) if releases else []
+        mine_now = Event(self.numbers.point(here, var(self.rings[copy.places[0]].loop)), block=here.doer)
+        for event, rows, names in self.numbers.before(here, mine_now):
+            seen = (known for _, known in self.seen(here, event, passed, "'"))
+            sentence = f"'{name}' may be overwritten before it has been read"
+            refuse_uncovered(self.program, sentence, here, here.rows + rows, seen, names)
+
+    def _check_over(self, read: Placed, release: Placed, waits: Sequence[Placed]) -> None:
+        """What reads a slot is over when its thread says that it can be filled again."""
+        there, here = Moment(read, "'"), Moment(release)
+        if is_load(read):
             sentence = "no fence stands between what a thread loads from a slot and where it says that it has read"
-            between = partial(self._own_fences, here, arrived)
-            self.ask_between(sentence, here, arrived, rows_of_same_thread(here, arrived), between)
-
-    def check_refilled(self, read: Placed, copy: Placed) -> None:
-        """Without roles a fence, its own or a barrier's, stands between a thread's loads and a copy to that place."""
-        (write,) = [u for u in copy.leaf.uses if u.writes]
-        uses = {u.index: u for u in read.leaf.uses if u.buffer == write.buffer and not u.writes}
-        if not uses or read.places[0] != copy.places[0]:
-            return
-        here, before = Moment(copy), Moment(read, "'")
-        sentence = (
-            f"'{write.buffer}' is filled again, and no barrier with a fence stands after what threads load from it"
-        )
-        for (loop, way), use in product(carried_orders_before(before, here), uses.values()):
-            if any(self._is_fenced(gap) for gap in self.certain.barriers_between(read, copy, loop)):
-                continue
-            only = rows_of_neighbours(self.certain, before, here, loop, self._is_fenced)
-            both = here.rows + before.rows + way + only + rows_of_same_place(before, use, here, write)
-            refuse_uncovered(self.program, sentence, here, both, self._own_fences(before, here), before.loops)
-
-    def _own_fences(self, one: Moment, two: Moment) -> Iterator[Rows]:
-        """Fences of the thread of both between the two."""
-        for each in leaves_that(self.program, "fence", BLOCK):
-            fence = Moment(each, "''")
-            whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
-            for before, behind in product(orders_before(one, fence), orders_before(fence, two)):
-                yield fence.rows + before + behind + whose
-
-    def _is_fenced(self, gap: Gap) -> bool:
-        return self.certain.barriers[gap].fence
-
-    def check_memory(self, waits: Sequence[Placed]) -> None:
-        """Nothing is read before it has arrived, or overwritten before it has been read."""
-        for copy in self.copies:
-            for read in self.program.leaves:
-                self.check_reads(copy, read, waits)
-            if ring := self.rings.get(copy.places[0]):
-                self.check_overwritten(copy, ring, waits)
+            between = partial(self._own_fences, there, here)
+        else:
+            sentence = f"nothing waits for a product before {_OVERWRITTEN}"
+            between = partial(self.waited, there, here, waits, alone=True)
+        number = Event(self.numbers.point(there, var(self.rings[read.places[0]].loop)))
+        for at in self.numbers.is_at(here, number):
+            self.ask_between(sentence, there, here, at + rows_of_same_thread(there, here), between)
 
     def check_needed(self, wait: Placed) -> None:
-        """Without this wait something would be read too early; but where no slot is filled again all is over."""
-        ring, again = self.rings.get(wait.places[0]), rows_of(Condition(self.numbers.number(wait)))
-        if ring and not ring.runs and not solvable(self.program.original.context + Moment(wait).rows + again):
-            return
-        others = [p for p in self.waits if p is not wait]
+        """Without this wait something would be read or overwritten too early."""
+        ring, phases = self.rings.get(wait.places[0]), said(wait).line.has_phases
+        if phases and ring and not ring.runs:  # but where no slot is filled again all is over
+            again = rows_of(Condition(self.numbers.number(wait)))
+            if not solvable(self.program.original.context + Moment(wait).rows + again):
+                return
         try:
-            self.check_memory(others)
+            self.check_waits([other for other in self.waits if other is not wait])
         except Refused:
             return
-        raise Refused(f"a wait at '{wait.leaf.stmt.target.buffer}' is there for nothing", "all reads have others")
+        if phases:
+            raise Refused(f"a wait at '{wait.leaf.stmt.target.buffer}' is there for nothing", "all reads have others")
+        raise Refused("a wait for stores is there for nothing", "all that is overwritten has others")
+
+    # -- which waits end what
+
+    def waited(self, work: Moment, here: Moment, waits: Sequence[Placed], *, alone: bool = False) -> Iterator[Rows]:
+        """Rows for each wait between the two that has ended the work; if not for its thread alone, with a barrier
+        after it."""
+        barriers, past = self.certain.barriers, _is_past_order(here) and not _is_past_order(work)
+        for wait in waits:
+            seen = Moment(wait, "''")
+            own = rows_of_same_thread(seen, here) if alone else ()
+            for loop, way in carried_orders_before(seen, here):
+                between = () if alone else self.certain.barriers_between(wait, here.placed, loop)
+                if alone or any(barriers[gap].fence or not past for gap in between):
+                    yield from (seen.rows + way + own + ended for ended in self.ended(work, seen))
+
+    def ended(self, work: Moment, wait: Moment) -> Iterator[Rows]:
+        """Rows that say that a wait has ended a work: that of its number, or of its thread, that stands behind it."""
+        one, until, alike = said(work.placed), said(wait.placed), rows_of_same_thread(wait, work)
+        if one.line.has_phases:
+            yield from self.numbers.is_at(wait, self.numbers.event(work))
+        elif one.line == COPIES:
+            if one.made.since == until.made.since:
+                below = wait.form(until.made.groups - until.left).minus(work.form(one.made.groups), 1).nonnegative()
+                names = wait.leaf.names
+                around = names[: names.index(one.made.since) + 1] if one.made.since else ()
+                yield alike + below + rows_of_same_iteration(work, wait, around)
+        elif not until.left:
+            yield from (alike + way for way in orders_before(work, wait))
+        else:  # each wait for products ends a group, and this one leaves what has been begun since
+            yield from (alike + rows for rows in self._chain(work, wait, (self.waits, self.fences_of(""))))
+
+    def _chain(self, before: Moment, here: Moment, steps: Sequence[Sequence[Placed]]) -> Iterator[Rows]:
+        """Rows for an event of each step, one after the other, by the thread of `here`."""
+        if not steps:
+            yield from orders_before(before, here)
+        for event in self.at_launch(steps[0], here.placed) if steps else ():
+            seen = Moment(event, f"{before.mark}^")
+            rows = seen.rows + rows_of_same_thread(seen, here)
+            for rest in self._chain(seen, here, steps[1:]):
+                yield from (rows + way + rest for way in orders_before(before, seen))
+
+
+def _is_past_order(moment: Moment) -> bool:
+    """True for what touches memory past what orders the accesses of threads."""
+    return not is_load(moment.placed) and said(moment.placed).line.past_order
+
+
+def _early(line: Timeline, a: Use, b: Use, register: bool) -> str:
+    """What may be of a work and the use of its place behind it."""
+    if line == COPIES:
+        how = f"writes {'is written again' if b.writes else 'is read'}" if a.writes else "reads is written"
+        return f"an asynchronous copy may not have ended where what it {how}"
+    if line == STORES:
+        return f"'{a.buffer}' may be overwritten before it has been stored"
+    if line == FILLED:
+        return f"'{a.buffer}' may be read before it has arrived"
+    what = f"'{a.buffer}' is used" if register else _OVERWRITTEN
+    return f"nothing waits for a product before {what}"

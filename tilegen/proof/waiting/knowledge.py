@@ -8,11 +8,10 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
 from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
-from tilegen.poly.instances import Placed, Projection
+from tilegen.poly.instances import Placed
 from tilegen.poly.rows import Rows, equate, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
 from tilegen.proof.reading.on_timelines import leaves_that
-from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import RANK, Moment, orders_before, refuse_uncovered, rows_of_same_thread
 from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 
@@ -20,11 +19,10 @@ from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 class Knowledge:
     """What is said at the barriers of a program."""
 
-    def __init__(self, certain: CertainBarriers) -> None:
-        self.certain, self.rings = certain, certain.rings
-        self.program: Projection = certain.program
-        self.numbers = Numbers(self.program, self.rings)
-        self.releases, self.arrivals = leaves_that(self.program, "arrive", EMPTIED), self.numbers.arrivals
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers, self.certain, self.rings = numbers, numbers.certain, numbers.rings
+        self.program, self.arrivals = numbers.program, numbers.arrivals
+        self.releases = leaves_that(self.program, "arrive", EMPTIED)
         self.waits = leaves_that(self.program, "wait", FILLED, EMPTIED)
         self.passes, self.takes = (leaves_that(self.program, "arrive", TURNS), leaves_that(self.program, "wait", TURNS))
         self.copies = leaves_that(self.program, "start", FILLED)

@@ -12,19 +12,19 @@ is the turn of this group and of this iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
-from tilegen.poly.instances import Placed, Projection, with_divisions
+from tilegen.poly.instances import Placed, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.reading.on_timelines import does, leaves_that
-from tilegen.proof.reading.roles import Ring
+from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import Moment, refuse_possible
 
 # A place in a run of a ring's loop: in which iterations of the loops around, and the number there. Without a ring, the
@@ -51,11 +51,11 @@ def is_turn(placed: Placed) -> bool:
 
 
 class Numbers:
-    """The numbers of what is said at barriers of a program; `rings` are by launch."""
+    """The numbers of what is said at barriers of a program."""
 
-    def __init__(self, program: Projection, rings: Mapping[int, Ring]) -> None:
-        self.program, self.rings = program, rings
-        self.arrivals = [p for line in (FILLED, EMPTIED) for p in leaves_that(program, "arrive", line)]
+    def __init__(self, certain: CertainBarriers) -> None:
+        self.certain, self.program, self.rings = certain, certain.program, certain.rings
+        self.arrivals = [p for line in (FILLED, EMPTIED) for p in leaves_that(self.program, "arrive", line)]
         self.lag, self.target = cache(self._lag), cache(self._target)
 
     def runs(self, placed: Placed) -> tuple[str, ...]:
