@@ -14,7 +14,8 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Const, Stmt
 from tilegen.ir.walk import rewrite_accesses
 from tilegen.lowering import lower
-from tilegen.lowering.launch.timelines import LAUNCHES, Await
+from tilegen.lowering.launch.program import with_lists
+from tilegen.lowering.launch.timelines import BLOCK, LAUNCHES, Await, Barrier, Fence
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.reading.bulk import check_boxes
@@ -105,3 +106,20 @@ def test_each_launch_has_barriers_of_its_own(staged):
     wrong = replace(one, body=rewrite_accesses(one.body, beyond))
     proof = prove(tree.kernel, (*launches[:single], wrong, *launches[single + 1 :]))
     assert proof.violation.violation.sentence.endswith("has no such barrier or phase")
+
+
+def test_a_lane_has_no_fence_for_what_others_load():
+    """All lanes of the only warp load together; the one that copies has a fence of its own, the barrier none."""
+    tree = tree_from(CASES["halves"].replace("WM=64, WN=64", "WM=128, WN=128"))
+    (launch,) = lower(tree)
+
+    def change(node):
+        if is_start_of_copies(node):
+            return Fence(BLOCK), node
+        return (replace(node, fence=False) if isinstance(node, Barrier) else with_lists(node, fenced),)
+
+    def fenced(body):
+        return tuple(new for node in body for new in change(node))
+
+    proof = prove(tree.kernel, (replace(launch, body=fenced(launch.body)),), tree.reassociated)
+    assert "no barrier with a fence stands after what threads load from it" in proof.violation.violation.sentence

@@ -169,13 +169,15 @@ class _Work(Knowledge):
         is_filled = (
             f"'{use.buffer}' is filled again, and no barrier with a fence stands after what threads load from it"
         )
-        place = rows_of_same_place(there, first, here, use)
+        threads, place = self.threads(there.placed.places[0]), rows_of_same_place(there, first, here, use)
+        who, lanes = everybody_of({n: extent for n, extent in threads.items() if n not in there.leaf.names})
         for loop, way in carried_orders_before(there, here):
             if not any(map(self._is_fenced, self.certain.barriers_between(there.placed, here.placed, loop))):
                 only = rows_of_neighbours(self.certain, there, here, loop, self._is_fenced)
-                both = here.rows + there.rows + way + only + place
-                sentence, own = is_filled if use.writes else is_stored, self._own_fences(there, here)
-                refuse_uncovered(self.program, sentence, here, both, own, there.loops)
+                both = here.rows + there.rows + lanes + way + only + place
+                own = (fenced + self.is_thread(here, who) for fenced in self._own_fences(there, here))
+                sentence, names = is_filled if use.writes else is_stored, (*there.loops, *who.values())
+                refuse_uncovered(self.program, sentence, here, both, own, names)
 
     def _is_fenced(self, gap: Gap) -> bool:
         return self.certain.barriers[gap].fence
