@@ -43,7 +43,7 @@ def stock_item(case):
 
     tree = shorter(*case).tree
     whole = lower(tree, whole=True)
-    odd = {size: ODD[size] for size in tree.kernel.sizes}
+    odd = {size: ODD.get(size, ODD["K"]) for size in tree.kernel.sizes}
     even = {size: (value + 7) // 8 * 8 for size, value in odd.items()}
     tiles = {size: tile(size, whole) for size in tree.kernel.sizes}
     more = ({size: found.get(size, odd[size]) for size in odd} for found in rings(case))
