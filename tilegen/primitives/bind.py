@@ -46,7 +46,8 @@ class Bind:
         for name in [name for each in wanted for name in nest_of(tree, each)]:
             loop = need_loop(tree, name)
             need_serial(loop, "bind")
-            if self.to in THREAD_KINDS:
-                need_constant(loop, f"bind to {self.to}")
+            if self.to in THREAD_KINDS and need_constant(loop, f"bind to {self.to}") == 0:
+                notes = (f"leave '{name}' unbound: a loop without iterations needs no threads",)
+                raise StepError(f"loop '{name}' has no iterations, and a block has at least one thread", notes=notes)
             tree = change_loops(tree, name, lambda old: replace(old, kind=self.to))
         return tree
