@@ -112,7 +112,17 @@ schedule s for wide():
     vectorize(u)
 """
 )
+# The element that is added to lies in a copy of a copy.
+COPIED = """
+kernel copied(X: i32[M, K]) -> y: i32[M]:
+    y[i] = sum[k](X[i, k])
 
+schedule s for copied():
+    reassociate(y)
+    cache_shared(y, at=k)
+    cache_register(y, at=i)
+    atomic(y)
+"""
 
 TREES = {
     "split": tree_from(SPLIT.format(dtype="f32", reduce="sum")),
@@ -123,6 +133,7 @@ TREES = {
     "block": tree_from(BLOCK),
     "wide": tree_from(WIDE.format(width=4)),
     "half as wide": tree_from(WIDE.format(width=2)),
+    "copied": tree_from(COPIED),
 }
 CASES = pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 

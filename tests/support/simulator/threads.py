@@ -16,7 +16,7 @@ from tests.support.simulator.grid import BLOCKS, THREADS, TileThread, blocks_of,
 from tests.support.simulator.look_back import BlockThread
 from tests.support.simulator.rings import RingThread, clusters_of, has_ring, run_roles
 from tests.support.simulator.stores import StoreMemory, StoreThread
-from tests.support.simulator.values import Values
+from tests.support.simulator.values import Values, tensor_of
 from tests.support.simulator.warp import Lane, run_in_step
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
@@ -395,7 +395,7 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         memory = self.shared if buffer.space == "shared" else self.home.memory
         if key not in memory:
             raise Wrong("uninitialised")
-        free = (buffer.copy_of or buffer.name) in self.home.reordered or reduce == "unordered_list"
+        free = tensor_of(self.home.launch, buffer.name) in self.home.reordered or reduce == "unordered_list"
         if not free and key in self.home.updated:
             raise Wrong("race")
         self.home.updated.add(key)

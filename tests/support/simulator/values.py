@@ -7,6 +7,13 @@ from tilegen.ir.nodes import Cast, Const, Gather, Index, Load, Op, Scalar
 COMPARE = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
 
 
+def tensor_of(launch, name):
+    """The tensor that a buffer is a copy of, or a copy of such a copy; itself where it is none."""
+    while name in launch.buffers and launch.buffers[name].copy_of:
+        name = launch.buffers[name].copy_of
+    return name
+
+
 class Values:
     """The part of a thread that computes values."""
 

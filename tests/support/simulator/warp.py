@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.support.enumeration.runs import Wrong
 from tests.support.simulator.ptx_isa import BYTES, ROW, WARP, Mma, Wgmma, read
+from tests.support.simulator.values import tensor_of
 
 
 def warp_steps(threads):
@@ -54,9 +55,7 @@ class Lane:
     def _running(self, node, terms):
         """What the target comes to after these terms."""
         together = self._value(node.start)
-        buffer = self.home.launch.buffers.get(node.start.buffer)
-        name = buffer.copy_of if buffer and buffer.copy_of else node.start.buffer.removesuffix("_").removesuffix(".reg")
-        free = name in self.home.reordered
+        free = tensor_of(self.home.launch, node.start.buffer.removesuffix("_")) in self.home.reordered
         for value, factor in terms:
             if value == "unknown":
                 return self.home.terms.of("undefined")
