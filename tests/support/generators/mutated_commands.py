@@ -259,8 +259,9 @@ def outcome(number: int, seed: int) -> int:
     assert code == 0 or len(shown) < 2 or "".join(shown).strip(), (words, code)
     assert "Traceback" not in "".join(shown), words
     assert visible("".join(shown)) == "".join(shown), words
-    compared = words[0] == "compare" and not {"--json", "-h", "--help"} & {*words}
-    if code == 0 and compared and words[1] not in words[2:] and len(shown) == 2 and out.encoding is None:
+    named = words[1:2] and not words[1].startswith("-") and words[1] not in words[2:]
+    compared = words[0] == "compare" and named and not {"--json", "-h", "--help"} & {*words}
+    if code == 0 and compared and len(shown) == 2 and out.encoding is None:
         assert visible(words[1].replace("\n", "")) in shown[0].replace("\n", ""), words
     return code
 
