@@ -163,12 +163,9 @@ class _Work(Knowledge):
         """Between what threads touch and what does past their order stands a fence, the thread's own or a barrier's."""
         if does(there.leaf.stmt, "start", FILLED):
             raise Refused(f"'{use.buffer}' is filled by bulk copies and stored by them, and no thread waits in between")
-        is_stored = (
-            f"an element of '{use.buffer}' is stored in bulk, and no barrier with a fence stands after its write"
-        )
-        is_filled = (
-            f"'{use.buffer}' is filled again, and no barrier with a fence stands after what threads load from it"
-        )
+        what = f"'{use.buffer}' is filled again" if use.writes else f"an element of '{use.buffer}' is stored in bulk"
+        sentence = f"{what}, and no barrier with a fence stands after "
+        sentence += "what threads load from it" if use.writes else "its write"
         threads, place = self.threads(there.placed.places[0]), rows_of_same_place(there, first, here, use)
         who, lanes = everybody_of({n: extent for n, extent in threads.items() if n not in there.leaf.names})
         for loop, way in carried_orders_before(there, here):
@@ -176,8 +173,7 @@ class _Work(Knowledge):
                 only = rows_of_neighbours(self.certain, there, here, loop, self._is_fenced)
                 both = here.rows + there.rows + lanes + way + only + place
                 own = (fenced + self.is_thread(here, who) for fenced in self._own_fences(there, here))
-                sentence, names = is_filled if use.writes else is_stored, (*there.loops, *who.values())
-                refuse_uncovered(self.program, sentence, here, both, own, names)
+                refuse_uncovered(self.program, sentence, here, both, own, (*there.loops, *who.values()))
 
     def _is_fenced(self, gap: Gap) -> bool:
         return self.certain.barriers[gap].fence
@@ -195,11 +191,8 @@ class _Work(Knowledge):
         ring = self.rings.get(read.places[0])
         if not ring or does(read.leaf.stmt, "start", FILLED) or ring.buffers.isdisjoint(read.leaf.buffers):
             return
-        here, name, releases = (
-            Moment(read),
-            min({*read.leaf.buffers} & ring.buffers),
-            self.at_launch(self.releases, read),
-        )
+        here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
+        releases = self.at_launch(self.releases, read)
         (axes, anybody), (who, fillers) = self.anybody(read), everybody_of(self.blocks(read))
         event = Event(self.numbers.point(here, var(ring.loop)), block=tuple(form(var(n)) for n in who.values()))
         if len({p.leaf.stmt.target.buffer for p in releases}) > 1:
