@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from tests.support.cover import first
 from tests.support.generators.case import one_case
+from tests.support.generators.prefixes import scan_recipe
 from tests.support.generators.run import chunk_of
 from tests.support.generators.steps import WORDS
+from tests.support.written import built, stepped
 from tilegen.backends.devices.opencl import unavailable_reason
 from tilegen.primitives import registry
 
@@ -49,6 +51,18 @@ def test_fixed_recurrences():
     assert not careful, careful
     assert counts["accepted"] > 50
     assert counts["kernels refused: circular"] >= 2
+
+
+def test_a_recipe_goes_on_where_a_step_in_between_joins_launches():
+    sums = built("kernel sums(x: i32[N]) -> y: i32[N]:\n    y[i] = sum[k <= i](x[k])\n")
+    two = built("kernel two(x: i32[N]) -> y: i32[N]:\n    var t: i32[N]\n    t[i] = x[i]\n    y[i] = t[i]\n")
+    (joined,) = stepped(two, "fuse(t.i, y.i) -> i")
+    recipe = scan_recipe(lambda options: options[0], sums, [2])
+    step = next(recipe)
+    while "-> c1" not in step:
+        step = recipe.send(two)
+    with pytest.raises(StopIteration):
+        recipe.send(joined)
 
 
 def test_every_step_is_drawn():

@@ -100,6 +100,8 @@ def _placed(pick, tree, number, tiles):
     tree = yield f"tile({lane}, {pick([2, 4])}) -> c{number}, l{number}"
     if lane != outer and pick([True, False]):
         tree = yield f"tile({outer}, {pick(tiles)}) -> b{number}, w{number}"
+    if number >= len(tree.body):  # a step in between has joined launches
+        return tree
     around = [loop.name for loop in loops(tree.body[number])]
     for name in dict.fromkeys(updated):
         if pick([True] * 4 + [False]):
