@@ -85,7 +85,8 @@ class ComputeAt:
         if copy:
             notes = (f"put compute_at before the step that made '{copy}'",)
             raise StepError(f"'{buffer.name}' has the copy '{copy}' already", notes=notes)
-        return plain_equation(tree, buffer.name, "compute_at")
+        instead = "fuse can bring what reads it into the loop of the recurrence"
+        return plain_equation(tree, buffer.name, "compute_at", instead)
 
     def _remove_nest(self, tree: Tree) -> Tree:
         """The tree without the nest that makes the tensor."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.support.generators.prefixes import scan_recipe
 from tests.support.generators.steps import random_step
 from tilegen.ir.reductions.linear import running_form
@@ -9,6 +11,18 @@ from tilegen.ir.walk import loop_names
 
 
 def recurrence_kernel(pick) -> str:
+    """A recurrence, which now and then is an intermediate tensor that the output reads."""
+    text = _recurrence(pick)
+    if pick([True, True, True, False]):
+        return text
+    place = re.findall(r"^    out\[(.*?)\] =", text, re.MULTILINE)[0]
+    shape = text.partition("-> out: ")[2].partition(":\n")[0]
+    head, _, body = text.replace("out[", "s[").partition(":\n")
+    behind = pick(["", f" + (s[{place.replace('i', 'i - 1')}] else 1)"])
+    return f"{head}:\n    var s: {shape}\n{body}    out[{place}] = x[{place}] - s[{place}]{behind}\n"
+
+
+def _recurrence(pick) -> str:
     """One equation, or two that read each other; now and then what is made of itself, which is refused."""
     words = pick([["i"], ["i", "j"], ["j", "i"], ["j", "i"]])
     size = {"i": "N", "j": "M"}
@@ -65,6 +79,9 @@ def recurrence_recipe(pick, tree, tiles):
         if pick([True, False]):
             tree = yield f"rfactor({sums}, {pick(['c', 'l'])}, at={pick(['i', 'i', *rows])}) -> part"
     names = loop_names(tree)
+    inner = [t.name for t in tree.kernel.tensors if t.role == "intermediate"]
+    if inner and pick([True, False]):
+        tree = yield f"compute_at({pick(inner)}, at={pick(names)})"
     for _ in range(pick([0, 1, 2])):
         tree = yield f"cache_{pick(['register', 'shared'])}({pick([b.name for b in tree.buffers])}, at={pick(names)})"
     for name, kind in (("b0", "block.x"), ("w0", "thread.x"), ("w1", "thread.x"), ("l", "thread.y")):

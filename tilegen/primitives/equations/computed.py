@@ -16,16 +16,25 @@ from tilegen.primitives.rewriting.names import Names, word_of
 from tilegen.primitives.rewriting.region import Point
 
 
-def plain_equation(tree: Tree, tensor: str, step: str) -> Equation:
+def plain_equation(tree: Tree, tensor: str, step: str, instead: str) -> Equation:
     """The equation of an intermediate tensor, for a step that computes it elsewhere.
 
-    StepError where it finds the place of an optimum, belongs to a scan, or has an index that is no plain loop.
+    StepError where it finds the place of an optimum, belongs to a scan or a recurrence, or has an index that is no
+    plain loop.
+
+    Args:
+        instead: a way out for a recurrence.
     """
     found = next((e for e in tree.kernel.equations if e.target == tensor), None)
     if found is None or found.best:
         raise StepError(f"'{tensor}' belongs to an argmax or argmin, and {step} takes other equations")
     if found.running or any(e.running == tensor for e in tree.kernel.equations):
         raise StepError(f"'{tensor}' belongs to a scan, read while it runs, and {step} takes other equations")
+    if found.carried:
+        along = ", ".join(r.index for r in found.loops[: found.carried])
+        raise StepError(
+            f"'{tensor}' belongs to a recurrence along {along}, and {step} takes other equations", notes=(instead,)
+        )
     if sorted(map(str, found.index)) != sorted(r.name for r in found.loops):
         raise StepError(f"the left side of '{tensor}' has an index that is no plain loop")
     return found

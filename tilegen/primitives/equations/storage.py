@@ -22,7 +22,7 @@ def compute_in_storage(tree: Tree, new: Buffer) -> Tree:
     nest is no longer that of the kernel, or it cannot be computed so.
     """
     name, longer = new.name, new.shape != tree.buffer(new.name).shape
-    old = plain_equation(tree, name, "cache_global")
+    old = plain_equation(tree, name, "cache_global", f"the text of the kernel can give '{name}' another order")
     nest = nest_of(tree.kernel, old)
     if nest not in tree.body:
         notes = (f"put cache_global before the steps that change the loops of '{name}' or what it reads",)
