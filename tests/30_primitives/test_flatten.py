@@ -131,6 +131,14 @@ def test_sizes_in_a_witness_are_those_that_matter():
     assert "(K=2, N=1, B*T*S=1)" in error.value.witness
 
 
+def test_sizes_in_a_witness_can_be():
+    text = TEXT.replace("f32[B, T, S, N]:", "f32[B, T, S, N] where T % 2 == 0:", 1)
+    wrong = text.replace("order(bm, bn, tm, tn, k)", "tile(k, 2) -> ko, ki\n    bind(ki, thread.z)")
+    with pytest.raises(IllegalStep) as error:
+        load(wrong).kernel("dense").schedule("tiles")
+    assert "(T=2, K=2, N=1, B*T*S=2)" in error.value.witness
+
+
 def wrong_kernels():
     """(what is wrong, a kernel that is derived so)."""
     kernel = tree_of("tiles").kernel

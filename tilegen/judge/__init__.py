@@ -122,9 +122,8 @@ def _accept(tree: Tree) -> None:
     for question, check in CHECKS:
         try:
             check(program)
-        except Undecided:
-            why = "the question is beyond the budget for one proof"
-            raise Refused(f"unproved: {question}", None, why, code="unproved") from None
+        except Undecided as undecided:
+            raise Refused(f"unproved: {question}", None, undecided.why, code="unproved") from None
 
 
 def fault_of_launches(tree: Tree) -> Violation | None:

@@ -9,14 +9,30 @@ from typing import Any
 import islpy as isl
 
 from tilegen.ir.affine import factors_of
-from tilegen.poly.system import Point, Row, Undecided, context, matrix, one_at_a_time, question_count
+from tilegen.poly.rows import Rows
+from tilegen.poly.system import (
+    Point,
+    Row,
+    Undecided,
+    context,
+    matrix,
+    one_at_a_time,
+    question_count,
+    with_products,
+)
 
 
 def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names: list[str]) -> Point | None:
     """The least point over `names` that `wanted` holds and no piece does, or None if the pieces cover it.
 
-    Names beyond those given are existential, in `wanted` and in each piece of its own.
+    Names beyond those given are existential, in `wanted` and in each piece of its own. Sizes fit, as in `example`.
     """
+    whole, parts = tuple(wanted), [tuple(piece) for piece in pieces]
+    point = _find_uncovered(whole, parts, names)
+    return point and with_products(point, names, lambda more: _find_uncovered(whole + more, parts, names))
+
+
+def _find_uncovered(wanted: Rows, pieces: Iterable[Rows], names: list[str]) -> Point | None:
     texts = _texts_of_rest(wanted, pieces, names)
     if texts is None:
         return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilegen.ir.affine import Affine, factors_of
+from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Condition, Kernel
-from tilegen.poly.instances import original_of, symbols_alone
+from tilegen.poly.instances import original_of
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Undecided, example, negation_rows, range_of, rows_of, solvable
 
@@ -46,17 +46,9 @@ class Facts:
         if all(c.holds(ones) for c in (*kernel.assumptions, *conditions)):
             return ones
         try:
-            found = example(self._rows({}, conditions), kernel.symbols) if ones else None
+            return example(self._rows({}, conditions), kernel.symbols) if ones else None
         except Undecided:
             return None
-        if found is None:
-            return None
-        alone = symbols_alone(kernel)
-        for product in alone:
-            first, *others = factors_of(product)
-            if others and {first, *others}.isdisjoint(alone):
-                found |= {first: found[product], **dict.fromkeys(others, 1)}
-        return found
 
     def _ask(self, condition: Condition, extents: Mapping[str, Affine], given: tuple[Condition, ...]) -> bool:
         rows = self._rows(extents, given)

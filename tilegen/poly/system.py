@@ -8,14 +8,16 @@ variable for each floor division. isl answers; a system that isl cannot decide w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
+from math import prod
 from threading import RLock, local
 from typing import Any, NamedTuple
 
 import islpy as isl
 
-from tilegen.ir.affine import Affine, Div, Mod
+from tilegen.ir.affine import Affine, Div, Mod, factors_of
 from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
@@ -31,6 +33,14 @@ Point = dict[str, int]
 
 class Undecided(Exception):
     """isl spent its budget on a question."""
+
+    why = "the question is beyond the budget for one proof"
+
+
+class NoSizes(Undecided):
+    """A question has points, and at none that was tried is a product of sizes that of its factors."""
+
+    why = "it may go wrong, and no sizes are found at which it does"
 
 
 class Form(NamedTuple):
@@ -195,8 +205,40 @@ def _is_solvable(rows: Rows) -> bool:
 
 
 def example(rows: Iterable[Row], first: Iterable[str] = ()) -> Point | None:
-    """A point that satisfies all rows, the least one in the order of `first`, or None if there is none."""
-    rows = list(rows)
+    """A point that satisfies all rows, the least one in the order of `first`, or None if there is none.
+
+    Sizes and their products in `first` fit. Raises NoSizes where none such is found.
+    """
+    whole, names = tuple(rows), tuple(first)
+    point = _least_point(whole, names)
+    return point and with_products(point, names, lambda more: _least_point(whole + more, names))
+
+
+def with_products(point: Point, names: Iterable[str], again: Callable[[Rows], Point | None]) -> Point:
+    """`point`, or one near it, at which each product of sizes in `names` is the product of its factors.
+
+    All factors but one are as large as in `point` then. Raises NoSizes where there is none such.
+
+    Args:
+        again: finds a point that satisfies further rows, too.
+    """
+    sizes = {name: max(1, point[name]) for name in names}
+    factors = {name: factors_of(name) for name in sizes}
+    parts = {name: each for name, each in factors.items() if len(each) > 1 and sizes.keys() >= {*each}}
+    if all(sizes[name] == prod(sizes[f] for f in each) for name, each in parts.items()):
+        return point
+    for free in product(*parts.values()):
+        more: Rows = ()
+        for (name, each), one in zip(parts.items(), free, strict=True):
+            fixed = [f for n, f in enumerate(each) if n != each.index(one)]
+            more += ((True, ((name, 1), (one, -prod(sizes[f] for f in fixed))), 0),)
+            more += tuple((True, ((f, 1),), -sizes[f]) for f in fixed)
+        if found := again(more):
+            return found
+    raise NoSizes
+
+
+def _least_point(rows: Rows, first: tuple[str, ...]) -> Point | None:
     if not solvable(rows):
         return None
     kept, merged = _simplify(rows)

@@ -92,8 +92,8 @@ def discharge(name: str, check: Callable[[], int | None]) -> Obligation:
         violation = refused.violation
     except Unproved as reason:
         unproved = str(reason)
-    except Undecided:
-        unproved = "a question is beyond the budget for one proof"
+    except Undecided as undecided:
+        unproved = undecided.why
     return Obligation(
         name, question_count() - first - 1 + (more or 0), (perf_counter() - start) * 1e3, violation, unproved
     )

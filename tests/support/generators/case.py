@@ -15,7 +15,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from math import lcm
+from math import lcm, prod
 
 import numpy as np
 
@@ -241,16 +241,20 @@ def other_sizes(kernel):
 def witness_sizes(kernel, witness):
     """The sizes at the end of a witness, ` (M=1, K=2)`; None where one is missing. Vectors too wide have none.
 
-    Of a product, B*T=9, the first one is as large, and the others are 1.
+    Of a product, B*T=9, the first one that is not shown alone is as large as is left, and others are 1.
     """
-    shown = dict[str, str]()
-    for names, value in re.findall(r"([\w*]+)=(-?\d+)", (witness or "").rpartition("(")[2]):
-        shown |= dict(zip(names.split("*"), (value, *"1" * names.count("*")), strict=True))
     if witness is None:
         return {size: 4 for size in kernel.sizes}
-    if not set(kernel.sizes) <= set(shown):
-        return None
-    return {size: int(shown[size]) for size in kernel.sizes}
+    found = re.findall(r"([\w*]+)=(-?\d+)", witness.rpartition("(")[2])
+    shown = {name: int(value) for name, value in found}
+    for name in [name for name in shown if "*" in name]:
+        factors = name.split("*")
+        first, *others = [f for f in factors if f not in shown] or [factors[0]]
+        shown |= dict.fromkeys(others, 1)
+        shown.setdefault(first, shown[name] // prod(shown[f] for f in factors if f != first))
+        if shown[name] != prod(shown[f] for f in factors):
+            return None
+    return {size: shown[size] for size in kernel.sizes} if set(kernel.sizes) <= set(shown) else None
 
 
 # -- the last tree

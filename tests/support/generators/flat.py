@@ -35,7 +35,7 @@ def flat_text(pick) -> str:
     many, sizes = ", ".join(words), ", ".join(pick([["B", "T", "U"], ["B", "3", "U"]])[: len(words)])
     whole = f"X: i32[{sizes}, K], W: i32[K, N], s: i32[N], Y: i32[{sizes}, N]"
     product = f"sum[k](X[{many}, k] * W[k, n])"
-    return pick(
+    text = pick(
         [
             f"kernel random({whole}) -> out: i32[{sizes}, N]:\n    out[{many}, n] = {product}\n",
             f"kernel random({whole}) -> out: i32[{sizes}, N]:\n"
@@ -48,3 +48,5 @@ def flat_text(pick) -> str:
             f"    out[n, {many}] = (Z[n, {many}] if m[{many}] > 0 else n)\n",
         ]
     )
+    where = pick(["", "", " where B % 2 == 0"])
+    return text.replace("]:\n", f"]{where}:\n", 1)
