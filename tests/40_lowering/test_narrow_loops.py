@@ -73,12 +73,26 @@ def test_a_loop_of_several_nests_runs_equally_often_in_all():
     assert prove(tree.kernel, lower(tree), tree.reassociated).verdict == "proved"
 
 
-def test_a_loop_whose_threads_wait_for_bulk_copies_starts_one_in_each_iteration():
-    """Narrowed, it could run beyond its extent, with a test in front of the copy and none in front of the wait."""
-    kernel = "kernel k(X: i32[N, 8]) -> Y: i32[N, N]:\n    Y[i, j] = sum[c](X[j, c]) for j <= i\n\n"
-    steps = ["tile(i, 8) -> bi, ti", "order(bi, j, ti, c)", "bind(bi, block.x)", "bind(ti, thread.x)"]
-    steps += ["cache_shared(X, at=j)", "bulk(X.shared)"]
-    module = parse(Source("k.tg", f"{kernel}schedule s for k():\n" + "".join(f"    {step}\n" for step in steps)))
+# A narrowed loop that runs beyond its extent, `j` to the end of the tile of i; one before its begin; and one whose copy
+# has a test of its own, for the last tile of j. Each is pipelined, has a pipelined loop inside, or neither.
+WAITED_FOR = {
+    "beyond": ("Y[i, j] = sum[c](X[j, c]) for j <= i", "order(bi, j, {co}ti, c)"),
+    "before": ("Y[i, j] = sum[c](X[j, c]) for j <= i + 9, j + 9 >= i", "order(bi, j, {co}ti, c)"),
+    "tested": ("Y[i, j] = sum[c](X[j, c])", "tile(j, 4) -> jo, j\n    order(bi, jo, j, {co}ti, c)"),
+}
+
+
+@pytest.mark.parametrize("pipelined", ["", "j", "co"])
+@pytest.mark.parametrize("kernel", WAITED_FOR)
+def test_what_all_threads_wait_for_starts_in_each_iteration(kernel, pipelined):
+    """A bulk copy has no test but that of the pipeline: with another one in front of it the wait would have no end."""
+    equation, order = WAITED_FOR[kernel]
+    text = f"kernel k(X: i32[N, 64]) -> Y: i32[N, N]:\n    {equation}\n\nschedule s for k():\n"
+    steps = ["tile(i, 8) -> bi, ti", "bind(bi, block.x)", "bind(ti, thread.x)"]
+    steps += ["tile(c, 32) -> co, c"] * (pipelined == "co")
+    steps += [order.format(co="co, " * (pipelined == "co")), f"cache_shared(X, at={pipelined or 'j'})"]
+    steps += ["bulk(X.shared)"] + [f"pipeline({pipelined}, 2)"] * bool(pipelined)
+    module = parse(Source("k.tg", text + "".join(f"    {step}\n" for step in steps)))
     tree = apply(build(module.kernels["k"]), module.schedules[0], defines=standard_steps()).tree
     launches = lower(tree)
     assert prove(tree.kernel, launches).verdict == "proved"

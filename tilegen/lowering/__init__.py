@@ -40,7 +40,7 @@ from tilegen.lowering.outline.thread_places import name_thread_places
 from tilegen.lowering.sync.barriers import barriers
 from tilegen.lowering.sync.batches import complete_batches, needs_fence
 from tilegen.lowering.sync.bulk import bulk_copies, fence_starts, join_waits
-from tilegen.lowering.sync.bulk_loops import bulk_nests, deal_bulk_loops, without_arrivals
+from tilegen.lowering.sync.bulk_loops import bulk_nests, copy_whole_boxes, deal_bulk_loops, without_arrivals
 from tilegen.lowering.sync.bulk_plan import WAITING, Bulk
 from tilegen.lowering.sync.bulk_stores import add_store_waits, add_stores, join_stores
 from tilegen.lowering.sync.conflicts import Conflict, Gap, conflicts
@@ -114,7 +114,7 @@ def lower(
     tree = align_described(tree)
     tree, whole_starts = deal(tree)
     tree = without_dead(tree)
-    tree = narrow(tree)
+    tree = copy_whole_boxes(narrow(tree))
     tree, pipes = write_out_pipelines(tree)
     tree = without_single(tree)
     tree = split_peeled(tree)

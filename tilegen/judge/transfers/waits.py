@@ -42,9 +42,7 @@ def check_bulk_waits(tree: Tree) -> None:
             if box.stores:
                 _check_written(tree, box)
                 continue
-            inside = box.inside | {each.name for each in box.outside}
-            tested = path[-1].stages == 1 and any(c.value.names().isdisjoint(inside) for c in box.stmt.guard)
-            if tested or filled.count(box.target) > 1:
+            if filled.count(box.target) > 1:
                 message = f"'{box.target}' is filled by bulk copies in several places, and their barrier counts in one"
                 raise _no_form(box, message, "give each nest that uses it a copy with a name of its own")
             _check_uses(launch, path[-1], box)

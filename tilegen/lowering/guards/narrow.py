@@ -81,21 +81,13 @@ class _Narrow:
         inside = [Condition(place)] if low is not None else []
         inside += [begins(loop.extent - 1 - place)] if end is not None else []
 
-        def missing(stmt: Stmt) -> list[Condition]:
-            return [c for c in inside if not self._is_implied(c, stmt.guard, extents)]
-
         def keep_range(value: object) -> object:
-            return replace(value, guard=(*missing(value), *value.guard)) if isinstance(value, Stmt) else value
+            if not isinstance(value, Stmt):
+                return value
+            missing = [c for c in inside if not self._is_implied(c, value.guard, extents)]
+            return replace(value, guard=(*missing, *value.guard))
 
-        body = substitute(loop.body, {loop.name: place})
-        if any(missing(stmt) for path, stmt in leaves(body) if self._is_waited_for(stmt, (new, *path))):
-            return loop
-        return replace(new, body=rewrite_nodes(body, keep_range))
-
-    def _is_waited_for(self, stmt: Stmt, around: tuple[Loop, ...]) -> bool:
-        """True of a bulk copy that all threads wait for in each iteration, so that it has to be started in each."""
-        fills = self.memory[stmt.target.buffer].space == "shared"
-        return fills and any(v.kind == "bulk" for v in around) and all(v.stages == 1 for v in around)
+        return replace(new, body=rewrite_nodes(substitute(loop.body, {loop.name: place}), keep_range))
 
     def _is_implied(self, condition: Condition, guard: tuple[Condition, ...], extents: Mapping[str, Affine]) -> bool:
         names = condition.value.names().union(*(c.value.names() for c in guard)) & extents.keys()

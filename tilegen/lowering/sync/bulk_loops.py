@@ -1,12 +1,13 @@
-"""Bulk loops in the tree: those that are made by all threads after all, and what needs no barrier of the block."""
+"""Bulk loops in the tree: those that all threads share after all, those without a guard, and what needs no barrier of
+the block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilegen.ir.nodes import Buffer, Loop, Node
-from tilegen.ir.walk import leaves, stmts
+from tilegen.ir.nodes import Buffer, Const, Load, Loop, Node, Stmt, Tree
+from tilegen.ir.walk import leaves, rewrite_nodes, stmts
 from tilegen.lowering.sync.conflicts import Conflict, Path
 
 
@@ -40,6 +41,25 @@ def _cooperative(node: Node) -> Node:
     if not isinstance(node, Loop):
         return node
     return replace(node, kind="cooperative", body=tuple(map(_cooperative, node.body)))
+
+
+def copy_whole_boxes(tree: Tree) -> Tree:
+    """`tree` with copies in each iteration of the loops around bulk loops, as all threads wait in each. A guard says no
+    more than where the tensor ends, and there zeros arrive, or where a narrowed loop did, and there nothing reads."""
+    buffers = {b.name: b for b in tree.buffers}
+
+    def change(value: object) -> object:
+        if not isinstance(value, Loop) or value.kind != "bulk" or is_store(value, buffers):
+            return value
+        return replace(value, body=tuple(_whole(child) if isinstance(child, Stmt) else child for child in value.body))
+
+    return replace(tree, body=rewrite_nodes(tree.body, change))
+
+
+def _whole(stmt: Stmt) -> Stmt:
+    load = stmt.value
+    assert isinstance(load, Load), "the judge refuses this"
+    return replace(stmt, guard=(), value=replace(load, fallback=Const(0, load.dtype))) if stmt.guard else stmt
 
 
 def bulk_nests(body: tuple[Node, ...]) -> Iterator[Loop]:
