@@ -1,6 +1,7 @@
 """Every text reads back as the lowered program that it was printed from; a changed text does not."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from tests.support.written import tree_from
 from tilegen.backends.text import emit
 from tilegen.errors import Source
 from tilegen.frontend import build, parse
+from tilegen.ir.walk import rewrite
 from tilegen.ir.written import tree_of
 from tilegen.lowering import lower
+from tilegen.lowering.launch.program import Let
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tg"))
 HALVES = """
@@ -86,6 +89,34 @@ def test_copies_with_zeros_outside(language):
     for one, other in ((" - 1 < N", " - 2 < N"), ("i >= 1", "i >= 2"), ("i < N + 1", "i < N + 2"), ("[2]", "[1]")):
         if one in text:
             assert difference(text.replace(one, other), launches, language)
+
+
+COPIED_BACK = """
+kernel k(R: i32[N, N, 3]) -> t: i32[N, N]:
+    t[i, j] = sum[r](R[i, j, r])
+
+schedule s for k():
+    tile(i, 2) -> bi, ti
+    tile(j, 3) -> bj, tj
+    order(bi, bj, r, ti, tj)
+    collapse(ti, tj) -> pc
+    bind(bi, block.y)
+    bind(bj, block.x)
+    bind(pc, thread.x)
+    cache_shared(t, at=r)
+"""
+
+
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+def test_a_place_has_its_name_once_in_a_block(language):
+    """What a thread copies in and, in the same list, back: no barrier and no test is in between."""
+    launches = lower(tree_from(COPIED_BACK))
+    text = emit(launches, language)
+    assert text.count("const int i = pc / 3;") == text.count("[i][j] = ") == 1
+    assert difference(text, launches, language) is None
+    (launch,) = launches
+    twice = replace(launch, body=rewrite(launch.body, lambda v: (v, v) if isinstance(v, Let) else v))
+    assert "names that a block declares, i, i, j, j" in difference(emit([twice], language), [twice], language)
 
 
 @pytest.mark.parametrize("language", ["cuda", "opencl"])

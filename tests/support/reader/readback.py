@@ -205,6 +205,8 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
     def body(self, nodes, texts):
         """Each node takes the texts that print it from the list."""
         outer, texts = dict(self.scope), list(texts)
+        names = [text.name for text in texts if isinstance(text, c_text.Declare | c_text.Function)]
+        same(len({*names}), len(names), f"names that a block declares, {', '.join(names)}")
         mine = [node for node in nodes if self._is_printed(node)]
         for node in mine:
             self.pointers(texts)

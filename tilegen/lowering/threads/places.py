@@ -11,13 +11,15 @@ from tilegen.lowering.threads.distribute import Shares
 
 
 def named_places(body: tuple[Spmd, ...], shares: Mapping[str, Shares]) -> tuple[Spmd, ...]:
-    """`body` with the copy's own loop names inside each dealt loop; a loop of one round becomes its body."""
+    """`body` with the copy's own loop names inside each dealt loop; a loop of one round becomes its body, after which
+    what is copied back has the same places."""
     out: list[Spmd] = []
     for node in body:
         match node:
             case For(name=name) if name in shares:
                 inner = _name_indices(named_places(node.body, shares), node, shares[name])
-                out += inner if node.extent == const(1) else (with_body(node, inner),)
+                inner = inner if node.extent == const(1) else (with_body(node, inner),)
+                out += [each for each in inner if not (isinstance(each, Let) and each in out)]
             case _:
                 out.append(with_lists(node, lambda inner: named_places(inner, shares)))
     return tuple(out)
