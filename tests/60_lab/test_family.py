@@ -146,6 +146,19 @@ def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_
     assert one == pytest.approx((1 + 1 / 132) / 2 * all_)
 
 
+def test_what_blocks_walk_along_again_comes_from_memory_beyond_the_l2() -> None:
+    model = next(each.model for each in stock_family("rows", "softmax_rows").candidates if "blocks(" in each.name)
+    h100 = stock_machine("h100")
+
+    def walks(**sizes: int) -> float:
+        return model.parts(sizes)[0].memory * h100.copy * 1e6 / (4 * sizes["M"] * sizes["N"])
+
+    assert h100.second_level_size == 50
+    assert walks(M=4096, N=4096) == pytest.approx(2)  # read once, written once
+    assert walks(M=100, N=2**17) == pytest.approx(2)  # too few blocks to fill it
+    assert 3 < walks(M=4096, N=2**17) < 4
+
+
 def test_tiles_that_take_turns_are_one_block() -> None:
     models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
     found = models["e4m3_in_turns"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]

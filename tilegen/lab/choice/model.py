@@ -139,6 +139,7 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     threads = prod(loop.extent.evaluate({}) for loop in around.values() if loop.kind in THREAD_KINDS)
     buffers = {buffer.name: buffer for buffer in tree.buffers}
     moved: dict[tuple[str, bool], list[tuple[float, str]]] = {}
+    walks: dict[tuple[str, tuple[Affine, ...]], dict[int, tuple[float, str]]] = {}  # by the loop that is walked
     compute, loads, rounds = list[tuple[float, str]](), list[tuple[float, str]](), ["0"]
     for loops, stmt in every:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
@@ -149,9 +150,11 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
         for store, accesses in ((False, reads(stmt)), (True, writes(stmt))):
             for name, index in accesses:
                 if name in buffers and buffers[name].space == "global":
-                    bytes_ = DTYPE_BYTES[buffers[name].dtype]
-                    moved.setdefault((name, store), []).append(_product(_moving(inner, index), bytes_))
+                    bytes_ = _product(_moving(inner, index), DTYPE_BYTES[buffers[name].dtype])
+                    moved.setdefault((name, store), []).append(bytes_)
                     if not store:
+                        walked = next((id(loop) for loop in reversed(inner) if loop.kind in _SERIAL), 0)
+                        walks.setdefault((name, tuple(index)), {})[walked] = bytes_
                         loads.append(_loaded(inner, index, buffers[name], around))
                     waits |= not store
                     each = each if store or at_once else _single(inner, buffers[name])
@@ -163,8 +166,20 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     stores = [term for (_, store), terms in moved.items() if store for term in terms]
     memory = [f"min({grid}*({_sum(terms)}), {_size(buffers[name])})" for (name, _), terms in moved.items()]
     resident = _resident(tree, list(around.values()), threads, machine)
+    for each in walks.values():
+        memory += _again(grid, [*each.values()], resident, machine)
     most = f"max({', '.join(dict.fromkeys(rounds))})" if len(rounds) > 1 else "0"
     return ", ".join((grid, str(resident), most, _sum(compute), _sum(loads), _sum(stores), " + ".join(memory or ["0"])))
+
+
+def _again(grid: str, walks: Sequence[tuple[float, str]], resident: int, machine: Machine) -> list[str]:
+    """The bytes that come from memory again where blocks walk along the same elements several times: what is more than
+    the share of the L2 that a block has beside all that run at once."""
+    if len(walks) < 2 or machine.second_level_size is None:
+        return []
+    most = machine.second_level_size * 2**20
+    shares = f"max({most!r}, {most / (resident * machine.sms)!r}*{grid})"
+    return [f"{len(walks) - 1}*max(0, {grid}*({_sum(walks[:1])}) + -1*{shares})"]
 
 
 def _single(loops: Sequence[Loop], buffer: Buffer) -> str:

@@ -27,6 +27,7 @@ class Machine:
         copy: TB/s of a kernel that copies, its reads and writes together.
         shared: TB/s of shared memory; a wavefront moves 128 bytes of it.
         second_level: TB/s that the L2 cache delivers to the SMs; None where nobody has said.
+        second_level_size: MB that it holds, of 2**20 bytes each; None where nobody has said.
         memory: GB as on a data sheet, of 2**30 bytes each; None where nobody has said.
         f64: how many times longer an instruction takes in f64 than the same one in f32.
         schedulers: instructions of warps that an SM issues a cycle.
@@ -48,6 +49,7 @@ class Machine:
     tensor: TensorCores
     limits: Limits
     memory: float | None = None
+    second_level_size: float | None = None
     f64: float = 2.0
     schedulers: int = 4
     special: int = 16
