@@ -19,7 +19,7 @@ SOFTMAX = """kernel soft(U: f32[B, D]) -> V: f32[B, D]:
     var big: f32[B], all: f32[B]
     big[b] = max[d](U[b, d])
     all[t] = sum[i](exp(U[t, i] - big[t]))
-    V[j, c] = exp(U[j, c] - big[j]) / all[j]
+    V[j, c] = exp(U[j, c] - big[j]) * (1.0 / all[j])
 """
 
 
