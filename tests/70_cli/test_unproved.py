@@ -34,7 +34,7 @@ def add():
 def test_an_unproved_call_is_refused() -> None:
     x = np.ones(5, np.float32)
     with pytest.raises(
-        ProofError, match="'vector_add' is unproved: integers: a question is beyond the budget"
+        ProofError, match="'vector_add' is unproved: integers: the question is beyond the budget"
     ) as caught:
         add().compile("cpu")(x, x)
     assert "unproved=True" in caught.value.render()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -27,9 +27,15 @@ def find_uncovered(wanted: Iterable[Row], pieces: Iterable[Iterable[Row]], names
 
     Names beyond those given are existential, in `wanted` and in each piece of its own. Sizes fit, as in `example`.
     """
-    whole, parts = tuple(wanted), [tuple(piece) for piece in pieces]
-    point = _find_uncovered(whole, parts, names)
-    return point and with_products(point, names, lambda more: _find_uncovered(whole + more, parts, names))
+    whole, asked = tuple(wanted), list[Rows]()
+
+    def each() -> Iterator[Rows]:
+        for piece in pieces:  # many, of which the first ones may do
+            asked.append(tuple(piece))
+            yield asked[-1]
+
+    point = _find_uncovered(whole, each(), names)
+    return point and with_products(point, names, lambda more: _find_uncovered(whole + more, asked, names))
 
 
 def _find_uncovered(wanted: Rows, pieces: Iterable[Rows], names: list[str]) -> Point | None:
