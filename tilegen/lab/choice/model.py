@@ -166,8 +166,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     stores = [term for (_, store), terms in moved.items() if store for term in terms]
     memory = [f"min({grid}*({_sum(terms)}), {_size(buffers[name])})" for (name, _), terms in moved.items()]
     resident = _resident(tree, list(around.values()), threads, machine)
-    for each in walks.values():
-        memory += _again(grid, [*each.values()], resident, machine)
+    for walked_by in walks.values():
+        memory += _again(grid, [*walked_by.values()], resident, machine)
     most = f"max({', '.join(dict.fromkeys(rounds))})" if len(rounds) > 1 else "0"
     return ", ".join((grid, str(resident), most, _sum(compute), _sum(loads), _sum(stores), " + ".join(memory or ["0"])))
 
