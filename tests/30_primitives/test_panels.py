@@ -52,6 +52,13 @@ def test_the_panel_is_what_a_quotient_of_the_column_says():
     assert "B_shared[tj / 2][ki][(tj % 2) * 2 + wj]" in emit(lower(tree))
 
 
+def test_where_they_do_not_divide_a_row_they_are_half_as_wide_or_a_fourth():
+    shapes = [
+        tree_from(PRODUCT + f"    cache_shared(B, at=ko, panel={n})\n").buffer("B.shared").shape for n in (32, 64)
+    ]
+    assert [[e.const for e in shape] for shape in shapes] == [[4, 16], [4, 16]]
+
+
 # A warp's tile spans two panels: the fragment decides which of the two it is in, and no column of the fragment.
 WIDE = """
 schedule s for product():

@@ -55,7 +55,8 @@ class CacheShared:
     only those that take the places of one another; `vector` elements are copied at once, in a row that is longer than
     what is used where that is no multiple, as of a window with a halo. Where the uses have every second element of a
     dimension other than the fastest, as those of a convolution with a stride of 2, only these are kept.
-    With `panel=64`, rows are stored in panels, 64 elements of each row: the first dimension of the copy counts them.
+    With `panel=64`, rows are stored in panels, 64 elements of each row, or 32 or 16 where 64 do not divide it: the first
+    dimension of the copy counts them.
     With `using`, only the uses whose index depends on one of these loops are meant. The copy is called
     `<buffer>.shared`, or as the name after `->` says: two copies of one tensor need two names.
     An intermediate that is used nowhere else moves to shared memory and is not copied at all.

@@ -16,11 +16,17 @@ from tilegen.primitives.rewriting.region import Point
 
 
 def in_panels(copy: Buffer, width: int) -> Buffer:
-    """`copy` with rows of `width` elements, and a dimension in front that counts the panels; rows of one stay."""
-    fastest = copy.order[-1]
+    """`copy` with rows of `width` elements, and a dimension in front that counts the panels; rows of one stay.
+
+    Where these do not divide a row, the panels have a half of that, or a fourth, as the hardware has rows of 128, 64
+    and 32 bytes. Raises StepError where none of them divides it.
+    """
+    fastest, asked = copy.order[-1], width
     length = copy.shape[fastest].const
-    if width < 1 or length % width:
-        raise StepError(f"panels of {width} elements do not divide the {length} of a row of '{copy.name}'")
+    narrower = (width // by for by in (1, 2, 4) if width >= by and width % by == 0 and length % (width // by) == 0)
+    width = next(narrower, 0)
+    if not width:
+        raise StepError(f"panels of {asked} elements do not divide the {length} of a row of '{copy.name}'")
     if width == length:
         return copy
     rows = (const(width) if d == fastest else extent for d, extent in enumerate(copy.shape))
