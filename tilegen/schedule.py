@@ -334,6 +334,7 @@ def _parameters(schedule: Schedule, given: Mapping[str, Setting], kernel: Kernel
         if isinstance(value, str) != isinstance(parameter.default, str):
             kind = "a word" if isinstance(parameter.default, str) else "an integer"
             raise UsageError(f"the parameter '{parameter.name}' is {kind}, and not {value!r:.80}", parameter.span)
+    for parameter, value in zip(schedule.parameters, schedule.values(given).values(), strict=True):
         tensor = tensor_of_type(value)
         if tensor and tensor not in types:
             notes = did_you_mean(tensor, types, "its tensors are")

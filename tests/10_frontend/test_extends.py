@@ -216,3 +216,56 @@ def test_a_parameter_may_be_the_type_of_a_tensor_of_the_kernel(kernel, schedule,
     with pytest.raises(SourceError, match="there is no instruction 'move_bf16'"):
         file.kernel(kernel).schedule(schedule, IN="bf16")
     assert "(IN=X.type, T=64)" in file.self_contained("s", "short")
+
+
+COMPUTED = """
+kernel plain(X: f32[N]) -> Y: f32[N]:
+    Y[i] = X[i]
+
+kernel short(X: f16[N]) -> Y: f16[N]:
+    Y[i] = X[i]
+
+kernel other(A: i8[N]) -> B: i8[N]:
+    B[n] = A[n]
+
+schedule s for plain, short(V=16 / X.bytes, U=2, T=(U + 1)*V) where T <= 48:
+    tile(i, T) -> b, t
+
+schedule mine for other extends s(U=1)
+
+schedule wide for plain extends s(V=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "schedule", "values"),
+    [
+        ("plain", "s", (4, 2, 12)),
+        ("short", "s", (8, 2, 24)),
+        ("other", "mine", (16, 1, 32)),
+        ("plain", "wide", (8, 2, 24)),
+    ],
+)
+def test_a_parameter_may_follow_from_others_and_from_the_bytes_of_an_element(kernel, schedule, values):
+    file = tilegen.api.from_text(COMPUTED)
+
+    def values_of(**given):
+        return file.kernel(kernel).schedule(schedule, **given).core.parameters
+
+    assert tuple(values_of().values()) == values
+    assert values == tuple(p.default for p in file.find_schedule(schedule, kernel).parameters)
+    assert values_of(V=2, U=5)["T"] == 12
+    assert values_of(T=7) == values_of() | {"T": 7}
+    again = tilegen.api.from_text(file.self_contained(schedule, kernel)).kernel(kernel).schedule(schedule)
+    assert again.core.parameters == values_of()
+
+
+def test_a_fact_of_a_computed_parameter_is_asked_for_each_kernel():
+    with pytest.raises(SourceError, match="the defaults are not so: T=48"):
+        tilegen.api.from_text(COMPUTED.replace("T <= 48", "T <= 24").replace("(U=1)", ""))
+
+
+def test_mistakes_in_what_a_head_computes_are_explained(golden_error):
+    with pytest.raises(SourceError) as caught:
+        tilegen.api.from_text(COMPUTED.replace("X.bytes, U=2", "A.bytes, U=2").replace("s(U=1)", "s(V=A.bytes / 2)"))
+    golden_error(caught.value.render() + "\n", "cli/parameter_computed.txt")

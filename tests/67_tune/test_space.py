@@ -106,3 +106,12 @@ def test_nothing_to_choose_from_is_told() -> None:
         require_candidates(Space(file.schedules, {"T": (8,)}))
     with pytest.raises(UsageError, match="one candidate alone"):
         require_candidates(Space(file.schedules, {}))  # its `where` leaves one
+
+
+def test_what_a_head_computes_follows_the_values_that_are_tried() -> None:
+    text = "schedule s for gemm(V=4 in {2, 4}, T=8 * V):\n    tile(i, T) -> bi, ti\n    tile(ti, V) -> to, tv\n"
+    of = api.load(text).schedules
+    assert [str(each) for each in Space(of, {})] == ["s V=2 T=16", "s V=4 T=32"]
+    assert [str(each) for each in Space(of, {"T": (64,)})] == ["s V=2 T=64", "s V=4 T=64"]
+    assert Space(of, {}).pick("s", {"V": 2, "T": 99}) == Candidate("s", (("V", 2), ("T", 16)))
+    assert not Space(of, {}).allows(Candidate("s", (("V", 2), ("T", 32))))

@@ -257,12 +257,9 @@ class Kernel:
             made = partial(self.schedule, member.schedule, **given)
             words = (name, model.formula, f"{member.schedule} *", "*")
             by = next((known[word] for word in words if word in known), Coefficients())
-            values = {p.name: p.default for p in schedule.parameters} | given
+            values = schedule.values(given)
             facts = tuple(fact.fixed({n: v for n, v in values.items() if n not in sizes}) for fact in member.facts)
-            facts = (*facts, *limits(tree))
-            if facts:  # one that is for all sizes may have no other beside it
-                facts = (*facts, *room(tree, machine))
-            whole = (name, member.schedule, given, facts, tree, model, by, made)
+            whole = (name, member.schedule, given, (*facts, *limits(tree)), tree, model, by, made)
             yield Candidate(*whole, refused=refusal(tree, machine.arch))
 
     def _recorded(self, tuned: str | Path, machine: Machine) -> Iterator[Candidate]:

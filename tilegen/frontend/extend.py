@@ -145,7 +145,7 @@ def _flat(
 
 def _check_used(declared: ScheduleDecl, flat: _Flat) -> None:
     """Raises SourceError where the head has a parameter that no step and no fact speaks of."""
-    used = _words_of(flat.steps).union(*(fact.names() for fact in flat.facts))
+    used = _words_of(flat.steps, flat.parameters).union(*(fact.names() for fact in flat.facts))
     for parameter in declared.parameters:
         if parameter.name not in used:
             near = did_you_mean(parameter.name, sorted(used))
@@ -213,13 +213,14 @@ def _in_names_of(new: Renaming, inherited: _Flat, base: str) -> _Flat:
 
 def _extend(declared: ScheduleDecl, base: Name, inherited: _Flat) -> _Flat:
     steps = _change_steps(declared, base.text, inherited.steps)
-    used = _words_of(steps)
     given = {p.name: p for p in declared.parameters}
-    kept = [p for p in inherited.parameters if p.name in given or p.name in used]
-    new = [p for p in declared.parameters if p.name not in {k.name for k in kept}]
-    parameters = (*(_with_default(p, given.get(p.name)) for p in kept), *new)
-    defaults = {p.name: p.default for p in parameters}
-    kept_facts = (f for f in inherited.facts if f.names() <= defaults.keys() and f.holds(defaults))
+    all_ = [_with_default(p, given.get(p.name)) for p in inherited.parameters]
+    used = {*given, *_words_of(steps, all_)}
+    kept = [p for p in all_ if p.name in used]
+    parameters = (*kept, *(p for p in declared.parameters if p.name not in {k.name for k in kept}))
+    defaults, computed = {p.name: p.default for p in parameters}, {p.name for p in parameters if p.computed}
+    of_these = [fact for fact in inherited.facts if fact.names() <= defaults.keys()]
+    kept_facts = (fact for fact in of_these if fact.names() & computed or fact.holds(defaults))
     facts = (*kept_facts, *declared.facts)
     kernels = declared.kernels or inherited.kernels
     return replace(inherited, kernels=kernels, parameters=parameters, steps=steps, facts=facts)
@@ -234,11 +235,15 @@ def _with_default(inherited: Parameter, given: Parameter | None) -> Parameter:
     return replace(given, candidates=inherited.candidates)
 
 
-def _words_of(steps: Iterable[StepCall]) -> set[str]:
-    """The words in the arguments of steps, those in braces too."""
+def _words_of(steps: Iterable[StepCall], parameters: Sequence[Parameter]) -> set[str]:
+    """The words in the arguments of steps, those in braces too, and in what computes the parameters among them."""
     values = walk(tuple((call.arguments, call.keywords) for call in steps))
     texts = [value.text for value in values if isinstance(value, Word)]
-    return {word for text in texts for word in (text, *re.findall(r"\{(\w+)\}", text))}
+    found = {word for text in texts for word in (text, *re.findall(r"\{(\w+)\}", text))}
+    for parameter in reversed(parameters):
+        if parameter.computed and parameter.name in found:
+            found |= {word.text for word in walk(parameter.computed) if isinstance(word, Word)}
+    return found
 
 
 # -- the steps

@@ -13,10 +13,11 @@ from tilegen.frontend.by_form import find_form
 from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions.build import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions, stock_schedules
+from tilegen.frontend.parsing.parameter_facts import check_facts
 from tilegen.frontend.parsing.serving import check_families
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.comparison.form import Names
-from tilegen.ir.nodes import Equation, Kernel
+from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel
 from tilegen.ir.steps import Define, Family, Schedule
 
 
@@ -45,10 +46,11 @@ def stock(name: str) -> Module:
     """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
     first, *others = _parts(name)
     if not others:
-        return first
+        return _with_computed(first)
     merged = _merge(first, others[0])
     text = "\n".join(part.source.text for part in (*others, first))
-    return replace(merged, kernels={**others[0].kernels, **first.kernels}, source=replace(first.source, text=text))
+    kernels = {**others[0].kernels, **first.kernels}
+    return _with_computed(replace(merged, kernels=kernels, source=replace(first.source, text=text)))
 
 
 def _parts(name: str) -> list[Module]:
@@ -80,7 +82,7 @@ def with_stock(module: Module) -> tuple[Module, str]:
             _check_kernel(schedule, module)
     collected.raise_any()
     check_families(module)
-    return module, remark
+    return _with_computed(module), remark
 
 
 def _completed(module: Module) -> tuple[Module, str]:
@@ -143,6 +145,29 @@ def _check_kernel(schedule: Schedule, module: Module) -> None:
         listed = f"the kernels of this text are {', '.join(module.kernels)}" if module.kernels else "it has none"
         notes = did_you_mean(schedule.kernel, known) or (listed,)
         raise SourceError(f"there is no kernel '{schedule.kernel}'", schedule.kernel_span, notes=notes)
+
+
+def _with_computed(module: Module) -> Module:
+    """The module with the values of the parameters that heads compute, for the types of each schedule's kernel.
+
+    Raises SourceError where one cannot be computed, and for a fact that the values break.
+    """
+    collected, found = Collected(), list[Schedule]()
+    for schedule in module.schedules:
+        with collected:
+            computed = any(parameter.computed for parameter in schedule.parameters)
+            found.append(_computed_for(module.kernels[schedule.kernel], schedule) if computed else schedule)
+    collected.raise_any()
+    return replace(module, schedules=tuple(found))
+
+
+def _computed_for(kernel: KernelDecl, schedule: Schedule) -> Schedule:
+    tensors = (*kernel.inputs, *kernel.variables, *kernel.outputs)
+    bytes_ = {f"{p.name.text}.bytes": DTYPE_BYTES[p.type.text] for p in tensors if p.type.text in DTYPE_BYTES}
+    values = replace(schedule, bytes=bytes_).values()
+    parameters = tuple(replace(p, default=values[p.name]) for p in schedule.parameters)
+    check_facts(schedule.facts, parameters)
+    return replace(schedule, parameters=parameters, bytes=bytes_)
 
 
 def _merge(module: Module, other: Module) -> Module:

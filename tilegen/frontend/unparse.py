@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.steps import Parameter, Schedule
+from tilegen.ir.steps import Parameter, Schedule, text_of_argument
 
 
 def text_of_schedule(schedule: Schedule) -> str:
@@ -23,4 +23,5 @@ def text_of_parameters(schedule: Schedule) -> str:
 
 def text_of_parameter(parameter: Parameter) -> str:
     among = f" in {{{', '.join(map(str, parameter.candidates))}}}" if parameter.candidates else ""
-    return f"{parameter.name}={parameter.default}{among}"
+    default = text_of_argument(parameter.computed) if parameter.computed else parameter.default
+    return f"{parameter.name}={default}{among}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilegen.errors import Span
+from tilegen.errors import SourceError, Span, did_you_mean
 from tilegen.ir.parameter_facts import Fact
 
 LONGEST_NAME = 64  # kernels and tensors name entry points and files of compilers, which have limits of their own
@@ -132,17 +132,49 @@ def text_of_argument(argument: Argument) -> str:
             raise TypeError(argument)
 
 
+def compute(argument: Argument, values: Mapping[str, Setting]) -> int:
+    """The number that an argument is where names have these values.
+
+    Raises SourceError where it has a name without a number, or a division does not come out even.
+    """
+    match argument:
+        case Number(value):
+            return value
+        case Word(text, span):
+            known = {name: value for name, value in values.items() if isinstance(value, int)}
+            if text not in known:
+                raise SourceError(f"no number '{text}' is known here", span, notes=did_you_mean(text, known, "known are"))
+            return known[text]
+        case Arithmetic(operator, left, right, span):
+            return apply_operator(operator, compute(left, values), compute(right, values), span)
+        case _:
+            raise TypeError(argument)
+
+
+def apply_operator(operator: str, a: int, b: int, span: Span | None) -> int:
+    """`a operator b`. Raises SourceError for a division that does not come out even."""
+    if operator == "/":
+        if b == 0 or a % b:
+            raise SourceError(f"{a} / {b} does not come out even", span)
+        return a // b
+    return {"+": a + b, "-": a - b, "*": a * b}[operator]
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A tunable number in a schedule's head, or a word: a type or an instruction.
 
-    `candidates` is empty where only the default is meant.
+    Attributes:
+        default: of what is computed, the value that this gives for the kernel; 0 before the kernel is known.
+        candidates: empty where only the default is meant.
+        computed: how the value follows from those before it and from the types of tensors: 8 * V, 16 / A.bytes.
     """
 
     name: str
     default: Setting
     candidates: tuple[Setting, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    computed: Arithmetic | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +186,7 @@ class Schedule:
         facts: what its candidates satisfy.
         form: of which schedule it has steps in other names, and what is called what: "gemm.across with M = T; i = t".
         differs: what tells its kernel from that of the schedule that it extends; empty where nothing does.
+        bytes: of the elements of the kernel's tensors, as A.bytes, where a parameter is computed from them.
     """
 
     name: str
@@ -167,6 +200,20 @@ class Schedule:
     facts: tuple[Fact, ...] = ()
     form: str = field(default="", compare=False)
     differs: str = field(default="", compare=False)
+    bytes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+
+    def values(self, given: Mapping[str, Setting] = {}) -> dict[str, Setting]:
+        """The values of all parameters: those that are given, and else the defaults, some of them computed from these.
+
+        Raises SourceError where one cannot be computed.
+        """
+        found = dict[str, Setting]()
+        for parameter in self.parameters:
+            value = given.get(parameter.name, parameter.default)
+            if parameter.computed and parameter.name not in given:
+                value = compute(parameter.computed, {**self.bytes, **found})
+            found[parameter.name] = value
+        return found
 
     def admits(self, values: Mapping[str, Setting]) -> bool:
         """True if these values of all parameters are as the `where` of the head wants them."""

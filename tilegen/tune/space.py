@@ -36,7 +36,10 @@ class Space:
     given: Mapping[str, Sequence[Setting]]
 
     def values(self, parameter: Parameter) -> tuple[Setting, ...]:
-        """The values that a parameter takes: the given ones, else its candidates, else its default alone."""
+        """The values that a parameter takes: the given ones, else its candidates, else its default alone.
+
+        Of a parameter that is computed the default stands for what the others give.
+        """
         return tuple(self.given.get(parameter.name, ())) or parameter.candidates or (parameter.default,)
 
     @cached_property
@@ -59,7 +62,7 @@ class Space:
 
     def defaults(self) -> list[Candidate]:
         """Each schedule as it is written: where its default is none of the given values, with the first of them."""
-        found = [Candidate(s.name, tuple((p.name, self._default(p)) for p in s.parameters)) for s in self.schedules]
+        found = [self._candidate(s, {p.name: self._default(p) for p in s.parameters}) for s in self.schedules]
         return [candidate for candidate in found if self.allows(candidate)]
 
     def is_written(self, candidate: Candidate) -> bool:
@@ -76,8 +79,17 @@ class Space:
         schedule = next((s for s in self.schedules if s.name == candidate.schedule), None)
         if schedule is None or [p.name for p in schedule.parameters] != [name for name, _ in candidate.parameters]:
             return False
-        pairs = zip(schedule.parameters, candidate.parameters, strict=True)
-        return all(value in self.values(p) for p, (_, value) in pairs) and schedule.admits(dict(candidate.parameters))
+        values = dict(candidate.parameters)
+        known = all(self._is_computed(p) or values[p.name] in self.values(p) for p in schedule.parameters)
+        return known and candidate == self._candidate(schedule, values) and schedule.admits(values)
+
+    def _is_computed(self, parameter: Parameter) -> bool:
+        return bool(parameter.computed) and parameter.name not in self.given
+
+    def _candidate(self, schedule: Schedule, values: Mapping[str, Setting]) -> Candidate:
+        """The candidate with these values, and with what the head computes from them."""
+        chosen = {p.name: values[p.name] for p in schedule.parameters if not self._is_computed(p)}
+        return Candidate(schedule.name, tuple(schedule.values(chosen).items()))
 
     def pick(self, schedule: str, values: Mapping[str, Setting]) -> Candidate | None:
         """The candidate of a schedule with these values; None where that is none.
@@ -85,8 +97,7 @@ class Space:
         There may be values for parameters that the schedule does not have; where one is missing, it is the default.
         """
         found = next(s for s in self.schedules if s.name == schedule)
-        chosen = tuple((p.name, values.get(p.name, self._default(p))) for p in found.parameters)
-        candidate = Candidate(schedule, chosen)
+        candidate = self._candidate(found, {p.name: values.get(p.name, self._default(p)) for p in found.parameters})
         return candidate if self.allows(candidate) else None
 
     def __iter__(self) -> Iterator[Candidate]:
@@ -116,12 +127,12 @@ class Space:
         while number >= self._sizes[position]:
             number -= self._sizes[position]
             position += 1
-        schedule, chosen = self.schedules[position], []
+        schedule, chosen = self.schedules[position], dict[str, Setting]()
         for parameter in reversed(schedule.parameters):
             values = self.values(parameter)
             number, digit = divmod(number, len(values))
-            chosen.append((parameter.name, values[digit]))
-        return Candidate(schedule.name, tuple(reversed(chosen)))
+            chosen[parameter.name] = values[digit]
+        return self._candidate(schedule, chosen)
 
 
 def _order(value: Setting) -> tuple[bool, Setting]:

@@ -98,6 +98,8 @@ def parse_names(place: Place, node: Branch | Token | None) -> tuple[str, ...]:
 
 def _parameter(place: Place, tree: Branch) -> Parameter:
     name, _, default, *candidates = tree.children
+    if rule(branch(default)) == "arithmetic":
+        return Parameter(str(name), 0, (), place.of(token(name)), _arithmetic(place, branch(default)))
     values = tuple(setting_of(place, c) for c in branches(candidates))
     first = setting_of(place, branch(default))
     if values and first not in values:
@@ -177,7 +179,7 @@ def _argument(place: Place, node: Branch | Token) -> Argument:
 
 def _single_argument(word: Token, span: Span) -> Argument:
     match word.type:
-        case "WORD":
+        case "WORD" | "RESULT":
             return Word(str(word), span)
         case "NUMBER":
             value = number(word, span)

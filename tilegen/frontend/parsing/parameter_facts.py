@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilegen.errors import SourceError, did_you_mean
 from tilegen.frontend import syntax as s
 from tilegen.frontend.parsing.expressions import convert
@@ -16,16 +18,17 @@ def parse_facts(place: Place, tree: Branch | None) -> tuple[Fact, ...]:
     return tuple(Fact(place.text_of(each), _condition(convert(place, each)), place.of(each)) for each in found)
 
 
-def check_facts(facts: tuple[Fact, ...], parameters: tuple[Parameter, ...]) -> None:
-    """Raises SourceError where a fact speaks of what is no parameter, or excludes the defaults."""
+def check_facts(facts: Sequence[Fact], parameters: Sequence[Parameter]) -> None:
+    """Raises SourceError where a fact speaks of what is no parameter, or excludes the defaults, if these are known."""
     defaults = {p.name: p.default for p in parameters}
+    unknown_yet = {p.name for p in parameters if p.computed and not p.default}
     for fact in facts:
         if unknown := sorted(fact.names() - defaults.keys()):
             notes = did_you_mean(unknown[0], defaults, "its parameters are", none="it has no parameters")
             raise SourceError(f"the schedule has no parameter '{unknown[0]}'", fact.span, notes=notes)
         if words := sorted(name for name in fact.names() if isinstance(defaults[name], str)):
             raise SourceError(f"'{words[0]}' is a word, and facts compare numbers", fact.span)
-        if not fact.holds(defaults):
+        if not unknown_yet & fact.names() and not fact.holds(defaults):
             values = ", ".join(f"{name}={defaults[name]}" for name in defaults if name in fact.names())
             notes = ("the defaults are a candidate, too: the first that is tried",)
             raise SourceError(f"the defaults are not so: {values}", fact.span, notes=notes)

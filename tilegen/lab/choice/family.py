@@ -192,10 +192,9 @@ class Chooser:
 
 def parameters_of(member: Member, schedule: Schedule) -> Iterator[tuple[str, dict[str, Setting]]]:
     """A name and the parameters for each combination of values that a member names and its schedule admits."""
-    defaults = {p.name: p.default for p in schedule.parameters}
     for values in product(*(p.candidates for p in member.parameters)):
         given = {p.name: value for p, value in zip(member.parameters, values, strict=True)}
-        if schedule.admits({**defaults, **given}):
+        if schedule.admits(schedule.values(given)):
             words = ", ".join(f"{name}={value}" for name, value in given.items())
             yield (f"{member.schedule}({words})" if words else member.schedule), given
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.errors import SourceError, Span
 from tilegen.ir.nodes import LOOP_KINDS, Tree
-from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Number, StepCall, Word
+from tilegen.ir.steps import Argument, Arithmetic, Define, Dots, Items, Number, StepCall, Word, apply_operator
 from tilegen.ir.walk import loops
 from tilegen.primitives import registry
 from tilegen.primitives.calling.words import fill_in, unknown_step
@@ -156,9 +156,4 @@ def _arithmetic(operator: str, left: Argument, right: Argument, span: Span | Non
             raise SourceError("arithmetic in a step takes numbers and parameters", span)
     assert isinstance(left, Number)
     assert isinstance(right, Number)
-    a, b = left.value, right.value
-    if operator == "/":
-        if b == 0 or a % b:
-            raise SourceError(f"{a} / {b} does not come out even", span)
-        return a // b
-    return {"+": a + b, "-": a - b, "*": a * b}[operator]
+    return apply_operator(operator, left.value, right.value, span)
