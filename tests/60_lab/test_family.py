@@ -96,6 +96,46 @@ def test_each_machine_has_the_members_that_it_can_run() -> None:
     assert any("needs sm_80" in note for note in caught.value.notes)
 
 
+SEVERAL = """\
+kernel sums(A: f32[M, N]) -> S: f32[M]:
+    S[i] = sum[j](A[i, j])
+
+kernel columns(A: f32[N, M]) -> S: f32[M]:
+    S[i] = sum[j](A[j, i])
+
+schedule tiles for sums, columns(T=32):
+    tile(i, T) -> b, t
+    bind(b, block.x)
+    bind(t, thread.x)
+
+schedule boxes for sums extends tiles:
+    tile(j, 32) -> jo, ji
+    order(b, jo, t, ji)
+    cache_register(S, at=b)
+    cache_shared(A, at=jo)
+    bulk(A.shared)
+
+family fast for sums, columns:
+    boxes
+    tiles
+"""
+
+
+def test_a_member_is_of_the_kernels_of_its_schedule_and_of_sizes_that_its_bulk_copies_are_for() -> None:
+    file = api.from_text(SEVERAL)
+    of_sums, of_columns = (file.kernel(name).family("h100") for name in ("sums", "columns"))
+    assert [(each.name, [fact.text for fact in each.facts]) for each in of_sums.candidates] == [
+        ("boxes", ["N % 4 == 0"]), ("tiles", []),
+    ]  # fmt: skip
+    assert names(of_columns) == ["tiles"]
+    assert of_sums.explain(M=64, N=66).to_json()["members"]["boxes"] == "not N % 4 == 0"
+    # Alone it is for all sizes: where rows are not aligned, threads copy.
+    alone = api.from_text(
+        SEVERAL.replace("    boxes\n    tiles\n", "    boxes\n").replace("sums, columns:\n    b", "sums:\n    b")
+    )
+    assert not alone.kernel("sums").family("h100").candidates[0].facts
+
+
 def test_a_wave_more_takes_as_long_as_a_whole_one() -> None:
     across = next(c for c in stock_family("gemm", "gemm").candidates if c.name == "across(TM=128, TN=128)")
     times = {M: across.microseconds({"M": M, "N": 128 * 11, "K": 4096}) for M in (128 * 12, 128 * 12 + 1, 128 * 24)}
@@ -138,11 +178,11 @@ def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_
     def load(name: str, **sizes: int) -> float:
         return models[name].parts({"M": 8448, "N": 8192, "K": 4096, **sizes})[0].load
 
-    alone = load("e4m3_by_warpgroups(TN=128, STAGES=6)")
-    assert load("e4m3_clusters(TN=128, STAGES=6)") == pytest.approx(0.75 * alone)
-    assert load("e4m3_by_warpgroups(TN=128, STAGES=6)", K=4096 + 16) == pytest.approx(1.25 * 33 / 32 * alone)
+    alone = load("persistent(TN=128, STAGES=6)")
+    assert load("clusters(TN=128, STAGES=6)") == pytest.approx(0.75 * alone)
+    assert load("persistent(TN=128, STAGES=6)", K=4096 + 16) == pytest.approx(1.25 * 33 / 32 * alone)
     # One block, and as many as multiprocessors: half of it is the way into one of these.
-    one, all_ = load("e4m3_turned", M=160, N=192), load("e4m3_turned", M=160 * 132, N=192)
+    one, all_ = load("turned", M=160, N=192), load("turned", M=160 * 132, N=192)
     assert one == pytest.approx((1 + 1 / 132) / 2 * all_)
 
 
@@ -161,7 +201,7 @@ def test_what_blocks_walk_along_again_comes_from_memory_beyond_the_l2() -> None:
 
 def test_tiles_that_take_turns_are_one_block() -> None:
     models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
-    found = models["e4m3_in_turns"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]
+    found = models["ping_pong"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]
     assert (found.waves, found.rounds) == (1, 2 * 32 / 5)
 
 

@@ -23,7 +23,7 @@ from tilegen.ir import nodes
 from tilegen.ir.comparison.alike import find_difference
 from tilegen.ir.hardware.instructions import Instruction
 from tilegen.ir.steps import Define, Family, Member, Schedule, Setting
-from tilegen.lab.choice.family import Candidate, Chooser, fitted, limits, parameters_of, refusal, room
+from tilegen.lab.choice.family import Candidate, Chooser, at_their_best, fitted, limits, parameters_of, refusal
 from tilegen.lab.choice.model import Coefficients, Model
 from tilegen.lab.choice.tuned import FamilyProgram, SeveralPrograms, TunedProgram, find_fastest, read_tuned
 from tilegen.lab.predict.machine import Machine, find_machine
@@ -238,7 +238,8 @@ class Kernel:
         there = machine if isinstance(machine, Machine) else find_machine(machine)
         values = {**self.file.kernels[self.ir.name].constants, **self.values}
         constants = {name: int(value) for name, value in values.items() if value is not None and value == int(value)}
-        candidates = [c for member in found.members for c in self._candidates(found, member, there, constants)]
+        written = [c for member in found.members for c in self._candidates(found, member, there, constants)]
+        candidates = at_their_best(written, there)
         candidates += self._recorded(tuned, there) if tuned else []
         own = self.file.source.name
         known = bool(found.span and own == found.span.source.name and own.startswith("<stock ") and not self.values)

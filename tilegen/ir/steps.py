@@ -236,12 +236,17 @@ class Member:
 
 @dataclass(frozen=True)
 class Family:
-    """`family name for kernel:` and its members, of which sizes choose one."""
+    """`family name for kernel:` and its members, of which sizes choose one.
+
+    Attributes:
+        kernels: all kernels that the text names; it gives one family for each.
+    """
 
     name: str
     kernel: str
     members: tuple[Member, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from tilegen.errors import Collected, SourceError, did_you_mean
 from tilegen.frontend.parsing.calls import parse_names, setting_of
 from tilegen.frontend.parsing.parameter_facts import parse_facts
 from tilegen.frontend.parsing.place import Branch, Place, branch, branches, token
 from tilegen.frontend.syntax import Module
-from tilegen.ir.steps import Family, Member, Parameter
+from tilegen.ir.steps import Family, Member, Parameter, Schedule
 
 
 def families_of_schedules(place: Place, tree: Branch) -> tuple[Family, ...]:
     """A family for each of the kernels that it names."""
-    _, word, _, kernels, _, *lines = tree.children
+    _, word, _, named, _, *lines = tree.children
     members = tuple(_member(place, line) for line in branches(lines))
-    return tuple(Family(str(word), kernel, members, place.of(token(word))) for kernel in parse_names(place, kernels))
+    kernels = parse_names(place, named)
+    return tuple(Family(str(word), kernel, members, place.of(token(word)), kernels) for kernel in kernels)
+
+
+def without_others(families: Iterable[Family], schedules: Iterable[Schedule]) -> Iterator[Family]:
+    """The families, each without the members whose schedules are for others of the kernels that its head names."""
+    served = [(schedule.name, schedule.kernel) for schedule in schedules]
+    for family in families:
+        own = {name for name, kernel in served if kernel == family.kernel}
+        others = {name for name, kernel in served if kernel in family.kernels} - own
+        yield replace(family, members=tuple(m for m in family.members if m.schedule not in others))
 
 
 def _member(place: Place, tree: Branch) -> Member:

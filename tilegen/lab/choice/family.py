@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from itertools import product
@@ -13,13 +13,16 @@ from typing import Any
 from tilegen.backends.compiler.architectures import HOPPER, compiled_architecture
 from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
+from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import Instruction, arch_number
+from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Tree
 from tilegen.ir.parameter_facts import Fact, Formula, Operation, formula_of, python_of
+from tilegen.ir.parts.swizzle import BULK_UNIT
 from tilegen.ir.printing.show import show_fact
 from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
-from tilegen.ir.walk import leaves, loops
+from tilegen.ir.walk import leaves, loops, reads
 from tilegen.lab.choice.model import PARTS, Coefficients, Model
 from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
@@ -251,6 +254,28 @@ def refusal(tree: Tree, arch: str) -> str:
     if in_bulk and arch_number(arch) < arch_number(HOPPER):
         return f"bulk copies and dependent launches need {HOPPER}"
     return ""
+
+
+def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Candidate]:
+    """The candidates for sizes alone at which the model holds and memory does, if one of them is for all sizes then."""
+    wanted = [(*aligned(each.tree), *room(each.tree, machine)) for each in candidates]
+    if all(each.facts or wishes for each, wishes in zip(candidates, wanted, strict=True)):
+        return list(candidates)
+    return [
+        replace(each, facts=tuple({fact.text: fact for fact in (*each.facts, *wishes)}.values()))
+        for each, wishes in zip(candidates, wanted, strict=True)
+    ]
+
+
+def aligned(tree: Tree) -> Iterator[Fact]:
+    """That the tensors that bulk copies load have rows of whole 16 bytes: where they have not, all threads copy."""
+    tensors = {buffer.name: buffer for buffer in tree.buffers if buffer.space == "global" and len(buffer.shape) > 1}
+    bulk = [stmt for around, stmt in leaves(tree.body) if any(loop.kind == "bulk" for loop in around)]
+    for name in dict.fromkeys(name for stmt in bulk for name, _ in reads(stmt) if name in tensors):
+        row, units = row_of(tensors[name]), BULK_UNIT // DTYPE_BYTES[tensors[name].dtype]
+        if row % units != const(0):
+            formula = Operation("==", (Operation("%", (formula_of(row), units)), 0))
+            yield Fact(f"{row} % {units} == 0", formula)
 
 
 def room(tree: Tree, machine: Machine) -> Iterator[Fact]:
