@@ -272,7 +272,7 @@ def test_what_consumers_and_a_producer_do_is_counted_once(schedule, columns, gro
 @pytest.mark.nvrtc
 @pytest.mark.skipif(toolkit.nvdisasm() is None, reason="no nvdisasm")
 @pytest.mark.parametrize(
-    ("schedule", "word", "count"), [("warpgroups", "HGMMA", 4), ("bytes_by_warpgroups", "IGMMA", 8)]
+    ("schedule", "word", "count"), [("warpgroups", "HGMMA", 4), ("hgemm_i8.sums_in_turns", "IGMMA", 8)]
 )
 def test_machine_code_names_instructions_of_warpgroups(schedule, word, count):
     """Loads that never run hold the instructions apart; they are no loads."""

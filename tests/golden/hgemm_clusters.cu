@@ -284,7 +284,7 @@ hgemm(__nv_bfloat16* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared + 16384);
-    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[4][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[4][TK][64]>(shared + 81920);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 212992);

@@ -204,7 +204,7 @@ hgemm_part(float* __restrict__ part,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*As)[TM][TK] = reinterpret_cast<__nv_bfloat16 (*)[TM][TK]>(shared);
-    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 3)
     __nv_bfloat16 (*Bs)[2][TK][64] = reinterpret_cast<__nv_bfloat16 (*)[2][TK][64]>(shared + 65536);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);

@@ -246,7 +246,7 @@ hgemm_tf32_rz(float* __restrict__ C,
     // cache_shared(A, at=ko, vector=V) -> As
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*As)[TM][TK] = reinterpret_cast<float (*)[TM][TK]>(shared);
-    // cache_shared(B, at=ko, vector=V, panel=PB/16 * V) -> Bs
+    // cache_shared(B, at=ko, vector=V, panel=8 * V) -> Bs
     // element c of row r lies at c ^ ((r & 7) << 2)
     float (*Bs)[4][TK][32] = reinterpret_cast<float (*)[4][TK][32]>(shared + 131072);
     unsigned long long* filled = reinterpret_cast<unsigned long long*>(shared + 196608);

@@ -1,5 +1,4 @@
-// kernel hgemm, schedule persistent (TM=128, TN=256, TK=64, STAGES=4, KI=16, V=8, PB=128, IN=bf16, PC=64, OUT=bf16,
-//     GROUP=8)
+// kernel hgemm, schedule persistent (TM=128, TN=256, STAGES=4, IN=bf16, V=8, KI=16, TK=64, PC=64, OUT=bf16, GROUP=8)
 // Computes small results with hgemm_launch beside plain loops. It ends with 0, with 1 where one of them is wrong, and
 // with 77 where there is no GPU.
 #include "hgemm_launch.h"
