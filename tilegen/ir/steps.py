@@ -141,10 +141,11 @@ def compute(argument: Argument, values: Mapping[str, Setting]) -> int:
         case Number(value):
             return value
         case Word(text, span):
-            known = {name: value for name, value in values.items() if isinstance(value, int)}
-            if text not in known:
-                raise SourceError(f"no number '{text}' is known here", span, notes=did_you_mean(text, known, "known are"))
-            return known[text]
+            found = values.get(text)
+            if not isinstance(found, int):
+                notes = did_you_mean(text, values, "known are")
+                raise SourceError(f"no number '{text}' is known here", span, notes=notes)
+            return found
         case Arithmetic(operator, left, right, span):
             return apply_operator(operator, compute(left, values), compute(right, values), span)
         case _:
