@@ -6,6 +6,7 @@ a nightly test computes them again (tests/35_schedule/test_stock_cover.py, which
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stock import cases, lower_stock, schedule_stock
+from tests.support.stock import cases, find, lower_stock, modules, schedule_stock
+from tilegen.frontend.build import build_with_defaults
 from tilegen.ir.affine import Affine
-from tilegen.ir.nodes import Cast, Loop, Op, Stmt
+from tilegen.ir.nodes import DTYPE_BYTES, Cast, Loop, Op, Stmt
+from tilegen.ir.printing.show import show
 from tilegen.ir.walk import loops, walk
+from tilegen.ir.written import tree_of
 from tilegen.lowering.launch.program import Start
 from tilegen.lowering.launch.timelines import Arrive, Await, Box
 
@@ -90,12 +94,28 @@ def first(values: Iterable[object], count: int = 1, long: int | None = None) -> 
     return [pytest.param(*each, marks=marks[sum(n >= end for end in ends)]) for n, each in enumerate(given)]
 
 
+def is_repeated(name: str, schedule: str) -> bool:
+    """True if the schedule is for a kernel that differs from one before it in types of the same size alone."""
+    found = find(name, schedule)
+    before = found.kernels[: found.kernels.index(found.kernel)]
+    return any(_meaning(name, kernel) == _meaning(name, found.kernel) for kernel in before)
+
+
+@cache
+def _meaning(name: str, kernel: str) -> str:
+    """The kernel as a tree as it is written, of types their bytes."""
+    text = show(tree_of(build_with_defaults(modules()[name].kernels[kernel])))
+    return re.sub(r"\w+", lambda word: f"bytes{DTYPE_BYTES.get(word[0], word[0])}", text)
+
+
 def _listed(*of_cover: pytest.MarkDecorator, others: pytest.MarkDecorator) -> pytest.MarkDecorator:
-    marks = {case: of_cover if case in cover() else others for case in cases()}
+    repeated = pytest.mark.nightly
+    marks = {case: of_cover if case in cover() else repeated if is_repeated(*case) else others for case in cases()}
     given = [pytest.param(*case, id=".".join(case), marks=marks[case]) for case in marks]
     return pytest.mark.parametrize(("name", "schedule"), given)
 
 
-# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are of the next kind.
+# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are of the next kind, and those
+# that do for f16 what they do for bf16 are nightly.
 each_stock_schedule = _listed(others=pytest.mark.long)
 each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, others=pytest.mark.nightly)
