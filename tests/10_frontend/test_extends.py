@@ -234,6 +234,8 @@ schedule s for plain, short(V=16 / X.bytes, U=2, T=(U + 1)*V) where T <= 48:
 schedule mine for other extends s(U=1)
 
 schedule wide for plain extends s(V=8)
+
+schedule more for plain extends s(W=3, U=W - 1)
 """
 
 
@@ -244,6 +246,7 @@ schedule wide for plain extends s(V=8)
         ("short", "s", (8, 2, 24)),
         ("other", "mine", (16, 1, 32)),
         ("plain", "wide", (8, 2, 24)),
+        ("plain", "more", (4, 2, 12, 3)),
     ],
 )
 def test_a_parameter_may_follow_from_others_and_from_the_bytes_of_an_element(kernel, schedule, values):

@@ -115,3 +115,5 @@ def test_what_a_head_computes_follows_the_values_that_are_tried() -> None:
     assert [str(each) for each in Space(of, {"T": (64,)})] == ["s V=2 T=64", "s V=4 T=64"]
     assert Space(of, {}).pick("s", {"V": 2, "T": 99}) == Candidate("s", (("V", 2), ("T", 16)))
     assert not Space(of, {}).allows(Candidate("s", (("V", 2), ("T", 32))))
+    uneven = api.load(text.replace("8 * V", "8 / V").replace("{2, 4}", "{3, 4}")).schedules
+    assert [str(each) for each in Space(uneven, {})] == ["s V=4 T=2"]

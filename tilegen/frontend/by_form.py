@@ -133,24 +133,11 @@ class Renaming:
         return call if renamed == call else replace(renamed, text=text_of_call(renamed))
 
     def parameter(self, parameter: Parameter) -> Parameter:
-        default, computed, tensor = parameter.default, parameter.computed, tensor_of_type(parameter.default)
+        default, tensor = parameter.default, tensor_of_type(parameter.default)
         if tensor:
             default = f"{self.names.tensors.get(tensor, tensor)}.type"
-        if computed:
-            computed = replace(computed, left=self._computed(computed.left), right=self._computed(computed.right))
-        name = self.own.get(parameter.name, parameter.name)
-        return replace(parameter, name=name, default=default, computed=computed)
-
-    def _computed(self, argument: Argument) -> Argument:
-        match argument:
-            case Word(text):
-                first, dot, rest = text.partition(".")
-                new = self.names.tensors.get(first, first) if dot else self.own.get(first, first)
-                return replace(argument, text=f"{new}{dot}{rest}")
-            case Arithmetic(_, left, right):
-                return replace(argument, left=self._computed(left), right=self._computed(right))
-            case _:
-                return argument
+        name, computed = self.own.get(parameter.name, parameter.name), parameter.computed
+        return replace(parameter, name=name, default=default, computed=computed and self._argument(computed))
 
     def fact(self, fact: Fact) -> Fact:
         text = re.sub(r"[A-Za-z_]\w*", lambda word: self.own.get(word[0], word[0]), fact.text)

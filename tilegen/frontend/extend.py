@@ -25,7 +25,7 @@ from tilegen.frontend.parsing.parameter_facts import check_facts
 from tilegen.frontend.syntax import Name, ScheduleDecl
 from tilegen.ir.nodes import Kernel
 from tilegen.ir.parameter_facts import Fact
-from tilegen.ir.steps import Define, Parameter, Schedule, StepCall, Word
+from tilegen.ir.steps import Define, Parameter, Schedule, StepCall, Word, names_in
 from tilegen.ir.walk import walk
 
 _LONGEST = 100  # chain of schedules, each of which extends the next
@@ -240,9 +240,9 @@ def _words_of(steps: Iterable[StepCall], parameters: Sequence[Parameter]) -> set
     values = walk(tuple((call.arguments, call.keywords) for call in steps))
     texts = [value.text for value in values if isinstance(value, Word)]
     found = {word for text in texts for word in (text, *re.findall(r"\{(\w+)\}", text))}
-    for parameter in reversed(parameters):
-        if parameter.computed and parameter.name in found:
-            found |= {word.text for word in walk(parameter.computed) if isinstance(word, Word)}
+    computed = {parameter.name: names_in(parameter.computed) for parameter in parameters if parameter.computed}
+    while more := set().union(*(computed[name] for name in computed.keys() & found)) - found:
+        found |= more
     return found
 
 

@@ -132,6 +132,17 @@ def text_of_argument(argument: Argument) -> str:
             raise TypeError(argument)
 
 
+def names_in(argument: Argument) -> set[str]:
+    """The words in what computes a number."""
+    match argument:
+        case Word(text):
+            return {text}
+        case Arithmetic(_, left, right):
+            return names_in(left) | names_in(right)
+        case _:
+            return set()
+
+
 def compute(argument: Argument, values: Mapping[str, Setting]) -> int:
     """The number that an argument is where names have these values.
 
@@ -168,14 +179,14 @@ class Parameter:
     Attributes:
         default: of what is computed, the value that this gives for the kernel; 0 before the kernel is known.
         candidates: empty where only the default is meant.
-        computed: how the value follows from those before it and from the types of tensors: 8 * V, 16 / A.bytes.
+        computed: how the value follows from others and from the types of tensors: 8 * V, 16 / A.bytes.
     """
 
     name: str
     default: Setting
     candidates: tuple[Setting, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
-    computed: Arithmetic | None = None
+    computed: Argument | None = None
 
 
 @dataclass(frozen=True)
@@ -208,13 +219,13 @@ class Schedule:
 
         Raises SourceError where one cannot be computed.
         """
-        found = dict[str, Setting]()
-        for parameter in self.parameters:
-            value = given.get(parameter.name, parameter.default)
-            if parameter.computed and parameter.name not in given:
-                value = compute(parameter.computed, {**self.bytes, **found})
-            found[parameter.name] = value
-        return found
+        computed = {p.name: p.computed for p in self.parameters if p.computed and p.name not in given}
+        found = {p.name: given.get(p.name, p.default) for p in self.parameters if p.name not in computed}
+        while computed:
+            ready = (name for name, how in computed.items() if not names_in(how) & computed.keys())
+            name = next(ready, next(iter(computed)))  # in a circle none is ready, and the first is reported
+            found[name] = compute(computed.pop(name), {**self.bytes, **found})
+        return {p.name: found[p.name] for p in self.parameters}
 
     def admits(self, values: Mapping[str, Setting]) -> bool:
         """True if these values of all parameters are as the `where` of the head wants them."""

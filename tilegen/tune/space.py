@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import prod
 from random import Random
 
-from tilegen.errors import UsageError
+from tilegen.errors import SourceError, UsageError
 from tilegen.ir.steps import Parameter, Schedule, Setting
 
 # A space of no more combinations is listed; of a larger one points are drawn.
@@ -81,15 +82,19 @@ class Space:
             return False
         values = dict(candidate.parameters)
         known = all(self._is_computed(p) or values[p.name] in self.values(p) for p in schedule.parameters)
-        return known and candidate == self._candidate(schedule, values) and schedule.admits(values)
+        return known and values == self._with_computed(schedule, values) and schedule.admits(values)
 
     def _is_computed(self, parameter: Parameter) -> bool:
         return bool(parameter.computed) and parameter.name not in self.given
 
+    def _with_computed(self, schedule: Schedule, values: Mapping[str, Setting]) -> dict[str, Setting]:
+        """These values, and what the head computes from them; none where a division does not come out even."""
+        with suppress(SourceError):
+            return schedule.values({p.name: values[p.name] for p in schedule.parameters if not self._is_computed(p)})
+        return {}
+
     def _candidate(self, schedule: Schedule, values: Mapping[str, Setting]) -> Candidate:
-        """The candidate with these values, and with what the head computes from them."""
-        chosen = {p.name: values[p.name] for p in schedule.parameters if not self._is_computed(p)}
-        return Candidate(schedule.name, tuple(schedule.values(chosen).items()))
+        return Candidate(schedule.name, tuple(self._with_computed(schedule, values).items()))
 
     def pick(self, schedule: str, values: Mapping[str, Setting]) -> Candidate | None:
         """The candidate of a schedule with these values; None where that is none.
