@@ -8,6 +8,7 @@ import pytest
 from tests.support.simulator.threads import faults
 from tests.support.stored import drawn
 from tests.support.written import tree_from
+from tilegen import api
 from tilegen.backends.text import emit
 from tilegen.interpreter import reference, run
 from tilegen.lowering import lower
@@ -97,3 +98,29 @@ def test_what_begins_with_a_warp_leaves_threads_idle():
     text = emit((launch,), "cuda")
     assert "t >= 64" in text
     assert "const int te = t - 128;" in text
+
+
+NOTHING = """\
+kernel twice(A: bf16[2, M, K], B: bf16[2, K, N]) -> C: bf16[M, N]:
+    var P: f32[M, N]
+    P[i, j] = sum[h, k](f32(A[h, i, k]) * f32(B[h, k, j])) for h >= 2
+    C[i, j] = bf16(P[i, j])
+
+schedule consumers for twice extends hgemm.persistent:
+    instead of order(bi):
+        order(bi, bj, ko, wi, h, fk, i64, tj, kk)
+    unroll(h)
+
+schedule turns for twice extends hgemm.ping_pong:
+    instead of order(w):
+        order(w, bi, bj, ko, wi, h, fk, i64, tj, kk)
+    unroll(h)
+"""
+
+
+@pytest.mark.parametrize("schedule", ["consumers", "turns"])
+def test_where_no_term_is_used_nothing_is_copied_and_nobody_waits(schedule: str) -> None:
+    found = api.from_text(NOTHING).schedule(schedule)
+    assert found.prove().verdict == "proved"
+    assert "copy_box" not in found.source()
+    assert "is_consumer" not in found.source()

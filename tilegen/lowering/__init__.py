@@ -110,10 +110,10 @@ def lower(
     if scalarized:
         dealt = (deal_vector_loops(deal_bulk_loops(node, scalarized), scalarized) for node in tree.body)
         tree = replace(tree, body=tuple(dealt))
+    tree = without_dead(tree)
     tree = without_idle_producers(tree)
     tree = align_described(tree)
     tree, whole_starts = deal(tree)
-    tree = without_dead(tree)
     tree = copy_whole_boxes(narrow(tree))
     tree, pipes = write_out_pipelines(tree)
     tree = without_single(tree)

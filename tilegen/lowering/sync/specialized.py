@@ -56,7 +56,8 @@ def without_idle_producers(tree: Tree) -> Tree:
         loop = ring_of(launch)
         if loop is None:
             return launch
-        needed = runs_again(launch, loop) and not any(each.kind == "cooperative" for each in loops(loop))
+        copying = {each.kind for each in loops(loop)} & {"bulk", "cooperative"}
+        needed = runs_again(launch, loop) and copying == {"bulk"}
         overlapped = needed and loop.overlapped and loop.extent != const(1)
         new = replace(loop, specialized=needed, overlapped=overlapped)
         return rewrite_nodes((launch,), lambda value: new if value is loop else value)[0]
