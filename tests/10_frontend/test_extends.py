@@ -266,9 +266,3 @@ def test_a_parameter_may_follow_from_others_and_from_the_bytes_of_an_element(ker
 def test_a_fact_of_a_computed_parameter_is_asked_for_each_kernel():
     with pytest.raises(SourceError, match="the defaults are not so: T=48"):
         tilegen.api.from_text(COMPUTED.replace("T <= 48", "T <= 24").replace("(U=1)", ""))
-
-
-def test_mistakes_in_what_a_head_computes_are_explained(golden_error):
-    with pytest.raises(SourceError) as caught:
-        tilegen.api.from_text(COMPUTED.replace("X.bytes, U=2", "A.bytes, U=2").replace("s(U=1)", "s(V=A.bytes / 2)"))
-    golden_error(caught.value.render() + "\n", "cli/parameter_computed.txt")

@@ -128,6 +128,11 @@ def test_a_member_is_of_the_kernels_of_its_schedule_and_of_sizes_that_its_bulk_c
         ("boxes", ["N % 4 == 0"]), ("tiles", []),
     ]  # fmt: skip
     assert names(of_columns) == ["tiles"]
+    stock = api.from_text("family fast for hgemm, hgemm_nt:\n    padded\n    transposed_padded\n")
+    assert [names(stock.kernel(name).family("h100")) for name in ("hgemm", "hgemm_nt")] == [
+        ["padded"],
+        ["transposed_padded"],
+    ]
     assert of_sums.explain(M=64, N=66).to_json()["members"]["boxes"] == "not N % 4 == 0"
     # Alone it is for all sizes: where rows are not aligned, threads copy.
     alone = api.from_text(

@@ -38,6 +38,19 @@ EIGHTHS = """\
 kernel eighths(x: f32[M, N]) -> y: f32[M, N] where N % 8 == 0, M <= 100:
     y[i, j] = x[i, j] + 1
 """
+VECTORS = """\
+kernel copy(X: f16[N]) -> Y: f16[N]:
+    Y[i] = X[i]
+
+schedule unknown for copy(V=16 / A.bytes):
+    blocks(i, V) -> b, t
+
+schedule uneven for copy(V=15 / X.bytes):
+    blocks(i, V) -> b, t
+
+schedule circle for copy(V=2 * T, T=V / 2) where T < V:
+    blocks(i, V) -> b, t
+"""
 # name of the text -> the command
 # No size is a multiple of 8 and one less than such a multiple.
 PAIRS = """
@@ -83,6 +96,7 @@ COMMANDS = {
     "tune_no_record": "tune own.tg --resume two.tg --device cpu",
     "tune_no_machine": "tune own.tg --device cpu --machine h20",
     "tune_no_size": "tune own.tg --device cpu --size M=64",
+    "parameter_computed": "show vectors.tg",
     "unknown_setting": "show own.tg:s --set TT=8",
     "machine_unknown": "explain own.tg:s --machine h20",
     "machine_no_file": "compare own.tg:s --machine mine.toml",
@@ -130,6 +144,7 @@ def test_a_mistake_is_told_as_reviewed(name, tmp_path, monkeypatch, capsys, gold
     (tmp_path / "beyond.tg").write_text(BEYOND)
     (tmp_path / "eighths.tg").write_text(EIGHTHS)
     (tmp_path / "pairs.tg").write_text(PAIRS)
+    (tmp_path / "vectors.tg").write_text(VECTORS)
     (tmp_path / "c.jsonl").write_text(f"{line_of(RunRecord('s', 'own', 'unmeasured', {'N': 8}))}\n")
     words = COMMANDS[name]
     code = run(shlex.split(words))

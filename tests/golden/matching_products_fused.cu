@@ -253,7 +253,7 @@ matching_f16_best(const __half* __restrict__ A,
     const int tid = wi * 128 + lane;
 
     extern __shared__ __align__(1024) unsigned char shared[];
-    // cache_shared(A, at=bi, vector=V, panel=64) -> As
+    // cache_shared(A, at=bi, vector=V, panel=8 * V) -> As
     // element c of row r lies at c ^ ((r & 7) << 3)
     __half (*As)[TM][64] = reinterpret_cast<__half (*)[TM][64]>(shared);
     // cache_shared(B, at=ko, vector=V) -> Bs

@@ -14,7 +14,7 @@ from tilegen.frontend.data import FOLDERS, data_folder, stock_source
 from tilegen.frontend.instructions.build import DeclaredInstructions
 from tilegen.frontend.parse import parse, parse_instructions, stock_schedules
 from tilegen.frontend.parsing.parameter_facts import check_facts
-from tilegen.frontend.parsing.serving import check_families
+from tilegen.frontend.parsing.serving import check_families, without_others
 from tilegen.frontend.syntax import KernelDecl, Module
 from tilegen.ir.comparison.form import Names
 from tilegen.ir.nodes import DTYPE_BYTES, Equation, Kernel
@@ -81,6 +81,7 @@ def with_stock(module: Module) -> tuple[Module, str]:
         with collected:
             _check_kernel(schedule, module)
     collected.raise_any()
+    module = replace(module, families=tuple(without_others(module.families, module.schedules)))
     check_families(module)
     return _with_computed(module), remark
 
