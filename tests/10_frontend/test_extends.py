@@ -188,7 +188,7 @@ def test_of_a_stock_schedule_for_several_kernels_a_text_with_one_has_that():
     assert [s.kernel for s in module.schedules] == ["hgemm"]
 
 
-TYPED = """
+COPIES = """
 kernel plain(X: f32[N]) -> Y: f32[N]:
     Y[i] = X[i]
 
@@ -196,11 +196,12 @@ kernel short(X: f16[N]) -> Y: f16[N]:
     Y[i] = X[i]
 
 kernel other(A: i8[N]) -> B: i8[N]:
-    B[i] = A[i]
-
+    B[n] = A[n]
+"""
+TYPED = f"""{COPIES}
 schedule s for plain, short(IN=X.type, T=64):
     tile(i, T) -> b, t
-    tensorize(t, by=move_{IN})
+    tensorize(t, by=move_{{IN}})
 
 schedule mine for other extends s
 """
@@ -218,16 +219,7 @@ def test_a_parameter_may_be_the_type_of_a_tensor_of_the_kernel(kernel, schedule,
     assert "(IN=X.type, T=64)" in file.self_contained("s", "short")
 
 
-COMPUTED = """
-kernel plain(X: f32[N]) -> Y: f32[N]:
-    Y[i] = X[i]
-
-kernel short(X: f16[N]) -> Y: f16[N]:
-    Y[i] = X[i]
-
-kernel other(A: i8[N]) -> B: i8[N]:
-    B[n] = A[n]
-
+COMPUTED = f"""{COPIES}
 schedule s for plain, short(V=16 / X.bytes, U=2, T=(U + 1)*V) where T <= 48:
     tile(i, T) -> b, t
 
