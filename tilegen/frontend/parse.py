@@ -28,7 +28,7 @@ from tilegen.frontend.parsing.expressions import convert, name
 from tilegen.frontend.parsing.families import Family, family
 from tilegen.frontend.parsing.place import Branch, Place, branch, branches, rule
 from tilegen.frontend.parsing.scan import check_text
-from tilegen.frontend.parsing.serving import families_of_schedules, without_others
+from tilegen.frontend.parsing.serving import families_of_schedules
 from tilegen.frontend.syntax import (
     FunctionDecl,
     InstructionDecl,
@@ -246,7 +246,7 @@ def _module(place: Place, tree: Branch, around: tuple[str, ...]) -> Module:
     collected.raise_any()
     own = DeclaredInstructions(instructions, families, _member)
     module = _flatten(kernels, schedules, defines, own, place.source, around)
-    return replace(module, families=tuple(without_others(serving, module.schedules)))
+    return replace(module, families=tuple(serving))
 
 
 def _member(several: Family, name: str) -> InstructionDecl:

@@ -46,11 +46,11 @@ def stock(name: str) -> Module:
     """The stock module `name`: what schedules/ and examples/ hold under it; the former comes first."""
     first, *others = _parts(name)
     if not others:
-        return _with_computed(first)
+        return _by_kernels(first)
     merged = _merge(first, others[0])
     text = "\n".join(part.source.text for part in (*others, first))
     kernels = {**others[0].kernels, **first.kernels}
-    return _with_computed(replace(merged, kernels=kernels, source=replace(first.source, text=text)))
+    return _by_kernels(replace(merged, kernels=kernels, source=replace(first.source, text=text)))
 
 
 def _parts(name: str) -> list[Module]:
@@ -81,9 +81,9 @@ def with_stock(module: Module) -> tuple[Module, str]:
         with collected:
             _check_kernel(schedule, module)
     collected.raise_any()
-    module = replace(module, families=tuple(without_others(module.families, module.schedules)))
+    module = _by_kernels(module)
     check_families(module)
-    return _with_computed(module), remark
+    return module, remark
 
 
 def _completed(module: Module) -> tuple[Module, str]:
@@ -148,8 +148,8 @@ def _check_kernel(schedule: Schedule, module: Module) -> None:
         raise SourceError(f"there is no kernel '{schedule.kernel}'", schedule.kernel_span, notes=notes)
 
 
-def _with_computed(module: Module) -> Module:
-    """The module with the values of the parameters that heads compute, for the types of each schedule's kernel.
+def _by_kernels(module: Module) -> Module:
+    """The module with what depends on the kernel: values that heads compute from types, and the members of families.
 
     Raises SourceError where one cannot be computed, and for a fact that the values break.
     """
@@ -159,7 +159,7 @@ def _with_computed(module: Module) -> Module:
             computed = any(parameter.computed for parameter in schedule.parameters)
             found.append(_computed_for(module.kernels[schedule.kernel], schedule) if computed else schedule)
     collected.raise_any()
-    return replace(module, schedules=tuple(found))
+    return replace(module, schedules=tuple(found), families=tuple(without_others(module.families, found)))
 
 
 def _computed_for(kernel: KernelDecl, schedule: Schedule) -> Schedule:
