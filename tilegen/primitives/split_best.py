@@ -53,6 +53,8 @@ class SplitBest:
 
     def apply(self, tree: Tree) -> Tree:
         whole = need_reduction(tree, self.ranking)
+        if self.size < 2:
+            raise StepError(f"a tile has at least two elements, not {self.size}")
         if ranking_of(whole) is None:
             notes = ("as in topk: the argmax of what ranks below the one that the iteration before has found",)
             raise StepError(f"'{self.ranking}' does not rank the elements of a row of constant length", notes=notes)
