@@ -1,5 +1,7 @@
 """In PTX and SASS nothing touches the registers of products between the fence, the products and the wait for them."""
 
+from __future__ import annotations
+
 import re
 
 import pytest
