@@ -61,6 +61,8 @@ class Values:
         while not all(factor.evaluate(self.env) for factor in factors):  # a grid of whole tiles that has none
             most *= 2
             self.env = {size: rng.randrange(1, most) for size in launch.kernel.sizes}
+        while not all(c.holds(self.env) for c in launch.fitting) and max(self.env.values()) > 1:
+            self.env = {size: (value + 1) // 2 for size, value in self.env.items()}
         self.scope = {"true": True, "false": False, "INFINITY": inf}
 
     # -- the program's meaning
