@@ -1,4 +1,4 @@
-"""Specialized loops on symbolic values: roles that run at their own pace, held by nothing but phases of barriers.
+"""Blocks on symbolic values: warps and roles that run at their own pace, held by nothing but barriers and their phases.
 
 A touch of a slot is ordered before the next copy to it by a release: the warp arrives when all of its lanes are there,
 and who has waited for that phase knows of all that they touched, and waited for,
@@ -138,7 +138,8 @@ class _Block:
     def state(self):
         """What changes when one of a cluster goes on."""
         shared = self.shared
-        return dict(self.at), dict(shared.ended), dict(shared.arrived), dict(shared.expected), dict(shared.turns)
+        counts = (self.at, shared.ended, shared.arrived, shared.expected, shared.turns)
+        return {*self.running}, *map(dict, counts)
 
     def step(self):
         """Each group goes on to where it stops next; those at a barrier wait until all are there."""
@@ -203,6 +204,8 @@ def _open_barriers(at, running, groups, epoch):
             if all(at[n][0] in ("barrier", "part") for n in needed):
                 raise Wrong("divergence")
             continue
+        if part is None:
+            epoch.clear()
         mine = {each.thread for n in needed for each in groups[n]}
         mine |= {("warp", each.number // WARP) for n in needed for each in groups[n]}
         for key in epoch:

@@ -17,7 +17,7 @@ from tests.support.simulator.look_back import BlockThread
 from tests.support.simulator.rings import RingThread, clusters_of, has_ring, run_roles
 from tests.support.simulator.stores import StoreMemory, StoreThread
 from tests.support.simulator.values import Values, tensor_of
-from tests.support.simulator.warp import Lane, run_in_step
+from tests.support.simulator.warp import Lane
 from tests.support.simulator.warpgroup import WarpgroupLane, bases_of, check_all_came
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, Access, Load, Nothing, Stmt
@@ -88,10 +88,7 @@ class _Launch:
             cluster = [self._start(block) for block in blocks]
             for rank, shared in enumerate(cluster):
                 shared.cluster, shared.rank = cluster, rank
-            if self.ring:
-                run_roles(self.launch, cluster[::-1] if number % 2 else cluster)
-            else:
-                run_in_step(cluster[0].threads, cluster[0].epoch)
+            run_roles(self.launch, cluster[::-1] if number % 2 else cluster)
             for shared in cluster:
                 check_all_came(shared)
 

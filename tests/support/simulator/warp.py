@@ -23,19 +23,6 @@ def warp_steps(threads):
             yield stopped[0]
 
 
-def run_in_step(threads, epoch):
-    """Runs the threads of a block, which take turns from barrier to barrier; `epoch` is what they touch in between."""
-    running = [warp_steps(threads[first : first + WARP]) for first in range(0, len(threads), WARP)]
-    while running:
-        stopped = [next(t, None) for t in running]
-        if any(s != stopped[0] for s in stopped):
-            raise Wrong("divergence")
-        if stopped[0] is None or stopped[0][0] == "barrier":
-            epoch.clear()
-        if stopped[0] is None:
-            return
-
-
 class Lane:
     """The part of a thread that acts together with its warp."""
 
