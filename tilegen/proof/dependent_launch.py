@@ -24,8 +24,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tilegen.lowering.launch.launch import Launch
-from tilegen.lowering.launch.program import Spmd, nodes
-from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await
+from tilegen.lowering.launch.program import Spmd
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, Event
 from tilegen.lowering.sync.dependent_launch import is_set_up
 from tilegen.poly import Refused
 
@@ -33,21 +33,15 @@ from tilegen.poly import Refused
 def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
     """The body without its part in overlapping launches. Raises Refused where it touches global memory too early, or
     where waits stand in vain."""
-    found = [node for node in nodes(launch.body) if isinstance(node, Arrive | Await) and node.line == LAUNCHES]
-    if not launch.dependent:
-        if found:
-            raise Refused(f"{launch.name} waits in vain: it begins when all launches before it are complete")
-        return launch.body
-    if found.count(Await(LAUNCHES)) != 1:
-        raise Refused(f"{launch.name} begins early, and not every thread waits once for the launches before it")
-    if found.count(Arrive(LAUNCHES)) != 1:
-        raise Refused(f"{launch.name} does not let the next launch begin once")
-    ahead = tuple(takewhile(lambda node: node != Await(LAUNCHES), launch.body))
-    for node in ahead:
+    said = [node for node in launch.nodes if isinstance(node, Event) and node.line.asks]
+    if {node.line.asks for node in said} != {*launch.asks}:
+        raise Refused(f"{launch.name} is not launched as what it waits for asks, or waits for nothing of that")
+    if said != [node for node in launch.body if node in said]:
+        raise Refused(f"{launch.name} waits for other blocks on some paths alone, or lets others begin on some")
+    if launch.dependent and (said.count(Await(LAUNCHES)), said.count(Arrive(LAUNCHES))) != (1, 1):
+        raise Refused(f"{launch.name} does not wait once for the launches before, and let the next one begin once")
+    for node in takewhile(lambda node: node != Await(LAUNCHES), launch.body) if launch.dependent else ():
         if node != Arrive(LAUNCHES) and not is_set_up(node):
             message = f"{launch.name} begins early, and what stands before its wait for the launches before is not"
             raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
-    rest = launch.body[len(ahead) + 1 :]
-    if Arrive(LAUNCHES) not in (*ahead, *rest):
-        raise Refused(f"{launch.name} lets the next launch begin on some paths alone")
-    return tuple(node for node in (*ahead, *rest) if node != Arrive(LAUNCHES))
+    return tuple(node for node in launch.body if node not in said)
