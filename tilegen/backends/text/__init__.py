@@ -251,7 +251,7 @@ def _parameters(launch: Launch, writer: Writer) -> list[tuple[str, str, str]]:
     found = []
     for name in launch.tensors:
         constness = "" if name in written else "const "
-        pointer = "*" if (cuda and launch.dependent) or (crossing and name in written) else restrict
+        pointer = "*" if (cuda and launch.asks) or (crossing and name in written) else restrict
         found.append(("array", names[name], f"{space}{constness}{writer.storage(name)}{pointer}"))
     found += [("tensor map", names[each.name], "const __grid_constant__ TensorMap") for each in launch.maps]
     found += [("scalar", names[scalar.name], writer.working_type(scalar.dtype)) for scalar in launch.scalars]
