@@ -121,6 +121,13 @@ family fast for sums, columns:
 """
 
 
+def test_a_member_that_no_block_has_the_memory_for_is_never_chosen() -> None:
+    large = SEVERAL.replace("tile(j, 32)", "tile(j, 64)").replace("    boxes\n", "    boxes(T=1024)\n")
+    family = api.from_text(large).kernel("sums").family("h100")
+    assert family.choose(M=4096, N=4096).name == "tiles"
+    assert "boxes(T=1024)  a block needs 262144 bytes of shared memory" in str(family.explain(M=4096, N=4096))
+
+
 def test_a_member_is_of_the_kernels_of_its_schedule_and_of_sizes_that_its_bulk_copies_are_for() -> None:
     file = api.from_text(SEVERAL)
     of_sums, of_columns = (file.kernel(name).family("h100") for name in ("sums", "columns"))

@@ -15,6 +15,7 @@ from tilegen.backends.text.arrays import scratch_buffers
 from tilegen.errors import IllegalStep, LimitError, StepError, UsageError
 from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import Instruction, arch_number
+from tilegen.ir.hardware.limits import SHARED_LIMIT
 from tilegen.ir.hardware.memory import row_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Tree
 from tilegen.ir.parameter_facts import Fact, Formula, Operation, formula_of, python_of
@@ -23,7 +24,7 @@ from tilegen.ir.printing.show import show_fact
 from tilegen.ir.printing.shown import ShownAsTable, Table, size_words
 from tilegen.ir.steps import Family, Member, Schedule, Setting
 from tilegen.ir.walk import leaves, loops, reads
-from tilegen.lab.choice.model import PARTS, Coefficients, Model
+from tilegen.lab.choice.model import PARTS, Coefficients, Model, shared_bytes
 from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower_for_some_sizes
@@ -253,6 +254,9 @@ def refusal(tree: Tree, arch: str) -> str:
     in_bulk = tree.dependent or any(loop.kind == "bulk" for loop in loops(tree.body))
     if in_bulk and arch_number(arch) < arch_number(HOPPER):
         return f"bulk copies and dependent launches need {HOPPER}"
+    shared = max((shared_bytes(tree, loops((launch,))) for launch in tree.body), default=0)
+    if shared > SHARED_LIMIT:
+        return f"a block needs {shared} bytes of shared memory, and a GPU has {SHARED_LIMIT} at most"
     return ""
 
 

@@ -7,7 +7,7 @@ as whole ones. By how much a part falls short of the machine's figures, coeffici
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import prod, sqrt
@@ -234,14 +234,18 @@ def _microseconds(loops: Sequence[Loop], stmt: Stmt, machine: Machine) -> float:
 
 def _resident(tree: Tree, loops: Sequence[Loop], threads: int, machine: Machine) -> int:
     """Blocks that a multiprocessor holds at once, as far as threads and shared memory tell."""
-    stages = {loop.name: loop.stages for loop in loops}
-    shared = sum(
-        bytes_of(b) * stages.get(b.scope or "", 1) for b in tree.buffers if b.space == "shared" and b.scope in stages
-    )
-    limits = machine.limits
+    limits, shared = machine.limits, shared_bytes(tree, loops)
     return max(
         1,
         min(limits.blocks, limits.threads // max(32, threads), limits.shared // (shared + limits.shared_reserved + 1)),
+    )
+
+
+def shared_bytes(tree: Tree, loops: Iterable[Loop]) -> int:
+    """Bytes of shared memory that a block takes for the buffers of these loops, as many times as they are pipelined."""
+    stages = {loop.name: loop.stages for loop in loops}
+    return sum(
+        bytes_of(b) * stages.get(b.scope or "", 1) for b in tree.buffers if b.space == "shared" and b.scope in stages
     )
 
 
