@@ -17,7 +17,7 @@ from tilegen.ir.affine import const
 from tilegen.ir.hardware.instructions import Instruction, arch_number
 from tilegen.ir.hardware.limits import SHARED_LIMIT
 from tilegen.ir.hardware.memory import row_of
-from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Tree
+from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Kernel, Loop, Tree
 from tilegen.ir.parameter_facts import Fact, Formula, Operation, formula_of, python_of
 from tilegen.ir.parts.swizzle import BULK_UNIT
 from tilegen.ir.printing.show import show_fact
@@ -29,6 +29,7 @@ from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower_for_some_sizes
 
+_LEAST = 4  # bytes of a copy that goes on while its thread does (PTX ISA, cp.async)
 _SHARE = 1 / 32  # of the memory, for parts of sums
 
 
@@ -261,25 +262,40 @@ def refusal(tree: Tree, arch: str) -> str:
 
 
 def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Candidate]:
-    """The candidates for sizes alone at which the model holds and memory does, if one of them is for all sizes then."""
-    wanted = [(*aligned(each.tree), *room(each.tree, machine)) for each in candidates]
-    if all(each.facts or wishes for each, wishes in zip(candidates, wanted, strict=True)):
-        return list(candidates)
-    return [
-        replace(each, facts=tuple({fact.text: fact for fact in (*each.facts, *wishes)}.values()))
-        for each, wishes in zip(candidates, wanted, strict=True)
-    ]
+    """The candidates for sizes alone at which the model holds and memory does, if one of them is for all sizes then.
+
+    Where none would be, vectors of a thread's own copies may fall apart.
+    """
+    for in_bulk_alone in (False, True):
+        wanted = [(*aligned(each.tree, in_bulk_alone), *room(each.tree, machine)) for each in candidates]
+        if not all(each.facts or wishes for each, wishes in zip(candidates, wanted, strict=True)):
+            return [
+                replace(each, facts=tuple({fact.text: fact for fact in (*each.facts, *wishes)}.values()))
+                for each, wishes in zip(candidates, wanted, strict=True)
+            ]
+    return list(candidates)
 
 
-def aligned(tree: Tree) -> Iterator[Fact]:
-    """That the tensors that bulk copies load have rows of whole 16 bytes: where they have not, all threads copy."""
+def aligned(tree: Tree, in_bulk_alone: bool = False) -> Iterator[Fact]:
+    """That tensors which are copied while threads go on have rows of whole vectors: 16 bytes in bulk, and as long as the
+    vector where one element is too short for such a copy. Where they have not, threads wait for each element."""
     tensors = {buffer.name: buffer for buffer in tree.buffers if buffer.space == "global" and len(buffer.shape) > 1}
-    bulk = [stmt for around, stmt in leaves(tree.body) if any(loop.kind == "bulk" for loop in around)]
-    for name in dict.fromkeys(name for stmt in bulk for name, _ in reads(stmt) if name in tensors):
-        row, units = row_of(tensors[name]), BULK_UNIT // DTYPE_BYTES[tensors[name].dtype]
-        if row % units != const(0):
-            formula = Operation("==", (Operation("%", (formula_of(row), units)), 0))
-            yield Fact(f"{row} % {units} == 0", formula)
+    found: dict[str, Fact] = {}
+    for around, stmt in leaves(tree.body):
+        in_bulk = any(loop.kind == "bulk" for loop in around)
+        for name in (name for name, _ in reads(stmt) if name in tensors and (in_bulk or not in_bulk_alone)):
+            row, bytes_ = row_of(tensors[name]), DTYPE_BYTES[tensors[name].dtype]
+            units = BULK_UNIT // bytes_ if in_bulk else _vector_in_flight(around, bytes_)
+            if row % units != const(0):
+                formula = Operation("==", (Operation("%", (formula_of(row), units)), 0))
+                found.setdefault(name, Fact(f"{row} % {units} == 0", formula))
+    yield from found.values()
+
+
+def _vector_in_flight(around: Sequence[Loop], bytes_: int) -> int:
+    """The elements of a vector that is copied while its thread goes on; 1 if there is none, or an element does as well."""
+    vector = next((loop.extent.const for loop in around if loop.kind == "vector"), 1)
+    return vector if bytes_ < _LEAST and any(loop.stages > 1 for loop in around) else 1
 
 
 def room(tree: Tree, machine: Machine) -> Iterator[Fact]:
