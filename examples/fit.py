@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,22 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
     for family in sorted({KINDS[line["kind"]][:2] for line in lines}):
         own = [line for line in lines if KINDS[line["kind"]][:2] == family]
-        kept["families"]["<stock {}>: {}".format(*family)] = fit_family(own)
+        name = "<stock {}>: {}".format(*family)
+        kept["families"][name] = fit_family(own, kept["families"].get(name, {}))
     kept["command"] = "python examples/sweep.py KIND --members, then python examples/fit.py"
-    kept["device"] = "NVIDIA H100 80GB HBM3"
+    devices = {*kept.get("device", "").split(" and "), *(line.get("device", "") for line in lines)}
+    kept["device"] = " and ".join(sorted(devices - {""}))
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 
-def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The coefficients of each member, at all constants of its kernel that were measured."""
+def fit_family(lines: Sequence[dict[str, Any]], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The coefficients of each member, at all constants of its kernel that were measured.
+
+    Args:
+        lines: times of its members.
+        before: the coefficients that earlier times have given; empty for none.
+    """
     formulas: dict[str, str] = {}
     schedules: dict[str, str] = {}
     times: list[Time] = []
@@ -84,7 +91,7 @@ def fit_family(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             "formula": formulas[name] if name in first.values() else "",
             **{word: float(f"{value:.3g}") for word, value in zip(NAMES, values, strict=True)},
         }
-        for name, values in fit(times, schedules).items()
+        for name, values in fit(times, schedules, before).items()
     }
 
 
@@ -93,11 +100,11 @@ def _device(line: dict[str, Any]) -> str:
     return found.name.lower() if found else "h100"
 
 
-def fit(times: Sequence[Time], schedules: Mapping[str, str]) -> dict[str, Array]:
+def fit(times: Sequence[Time], schedules: Mapping[str, str], before: Mapping[str, Any]) -> dict[str, Array]:
     """The coefficients of the family, "*", of each schedule, "split_k *", and of each member.
 
     Their logarithms are those of the defaults and what the family, the schedule and the member add; what is small is
-    the errors and these.
+    the errors, and how far these are from what they were, or from nothing.
     """
     often = Counter(each.member for each in times)
     members = [name for name in schedules if often[name] >= _ENOUGH]
@@ -117,18 +124,31 @@ def fit(times: Sequence[Time], schedules: Mapping[str, str]) -> dict[str, Array]
     weights = [_OF_FAMILY, *[_OF_SCHEDULE] * len(of_schedules), *[_OF_MEMBER] * len(members)]
     pull = np.repeat(weights * np.maximum(belongs.sum(0), 1) / len(NAMES), len(NAMES))
     measured, start = np.log([each.us for each in times]), np.log(astuple(Coefficients()))
+    home = added_before(place, schedules, before, start)
 
     def errors(at: Array) -> tuple[Array, Array]:
         predicted, slopes = predict(start + belongs @ at.reshape(-1, len(NAMES)), costs)
         wide = (belongs[:, :, None] * slopes[:, None]).reshape(len(times), -1)
         return centred @ (predicted - measured), centred @ wide
 
-    at = least(errors, pull).reshape(-1, len(NAMES))
+    at = least(errors, pull, home.ravel()).reshape(-1, len(NAMES))
     print(f"{len(times)} times, off by {100 * np.mean(errors(at.ravel())[0] ** 2) ** 0.5:.0f} %")
     by = {"*": start + at[0]}
     by |= {name: by["*"] + at[place[name]] for name in of_schedules}
     by |= {m: by[f"{s} *"] + (at[place[m]] if m in place else 0) for m, s in schedules.items()}
     return {name: np.exp(logs) for name, logs in by.items()}
+
+
+def added_before(place: Iterable[str], schedules: Mapping[str, str], before: Mapping[str, Any], start: Array) -> Array:
+    """What the family, each schedule and each member added to the logarithms `start` in coefficients of before."""
+    logs = {name: np.log([each[word] for word in NAMES]) for name, each in before.items()}
+    logs.setdefault("*", start)
+
+    def added(name: str) -> Array:
+        above = start if name == "*" else logs.get(f"{schedules.get(name)} *", logs["*"])
+        return logs.get(name, above) - above
+
+    return np.array([added(name) for name in place])
 
 
 def predict(logs: Array, costs: Array) -> tuple[Array, Array]:
@@ -145,19 +165,19 @@ def predict(logs: Array, costs: Array) -> tuple[Array, Array]:
     return np.log(microseconds), each.sum(1) / microseconds[:, None]
 
 
-def least(errors: Callable[[Array], tuple[Array, Array]], pull: Array) -> Array:
-    """Where the squares of errors, and of distances from 0 by their `pull`, are the least: by Gauss and Newton."""
-    at, part = np.zeros(len(pull)), 1.0
+def least(errors: Callable[[Array], tuple[Array, Array]], pull: Array, home: Array) -> Array:
+    """Where the squares of errors, and of distances from home by their `pull`, are the least: by Gauss and Newton."""
+    at, part = home, 1.0
     (off, slopes), best = errors(at), float("inf")
     while part > 0.01:
-        if (cost := float(off @ off + pull @ at**2)) < best * (1 - 1e-5):
-            home, best, part = at, cost, min(1.0, 2 * part)
-            step = np.linalg.solve(slopes.T @ slopes + np.diag(pull), slopes.T @ off + pull * at)
+        if (cost := float(off @ off + pull @ (at - home) ** 2)) < best * (1 - 1e-5):
+            found, best, part = at, cost, min(1.0, 2 * part)
+            step = np.linalg.solve(slopes.T @ slopes + np.diag(pull), slopes.T @ off + pull * (at - home))
         else:
             part /= 2
-        at = home - part * step
+        at = found - part * step
         off, slopes = errors(at)
-    return home
+    return found
 
 
 if __name__ == "__main__":
