@@ -277,8 +277,8 @@ def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Can
 
 
 def aligned(tree: Tree, in_bulk_alone: bool = False) -> Iterator[Fact]:
-    """That tensors which are copied while threads go on have rows of whole vectors: 16 bytes in bulk, and as long as the
-    vector where one element is too short for such a copy. Where they have not, threads wait for each element."""
+    """That tensors copied while threads go on have rows of whole vectors: of 16 bytes in bulk, and of threads'
+    own where one element is too short for such a copy. Where they have not, threads wait for each element."""
     tensors = {buffer.name: buffer for buffer in tree.buffers if buffer.space == "global" and len(buffer.shape) > 1}
     found: dict[str, Fact] = {}
     for around, stmt in leaves(tree.body):
@@ -293,7 +293,7 @@ def aligned(tree: Tree, in_bulk_alone: bool = False) -> Iterator[Fact]:
 
 
 def _vector_in_flight(around: Sequence[Loop], bytes_: int) -> int:
-    """The elements of a vector that is copied while its thread goes on; 1 if there is none, or an element does as well."""
+    """The elements of a vector that is copied while its thread goes on; 1 for none, and if an element does as well."""
     vector = next((loop.extent.const for loop in around if loop.kind == "vector"), 1)
     return vector if bytes_ < _LEAST and any(loop.stages > 1 for loop in around) else 1
 
