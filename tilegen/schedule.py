@@ -214,7 +214,7 @@ def _start_stage(kernel: Kernel) -> Stage:
 
 def judge_stage(stage: Stage) -> Stage:
     """`stage`, unless the judge refuses its tree: then IllegalStep at its step."""
-    violation = judge_tree(stage.tree)
+    violation = judge_tree(verify(stage.tree))
     if violation is None:
         return stage
     step = stage.step
@@ -234,7 +234,7 @@ def _apply_calls(
         before = stages[-1].tree
         try:
             step = loop_by_loop(bind(call, instructions), before)
-            after = verify(_mark_tree(_check_size(step.apply(before)), before, call))
+            after = _mark_tree(_check_size(step.apply(before)), before, call)
             after = replace(after, named=named_after(before.named, step, call))
         except TilegenError as error:
             raise _with_history(error, stages).at(call.span) from None
