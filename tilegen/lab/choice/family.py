@@ -218,7 +218,12 @@ def fitted_on(machine: Machine) -> str:
 
 def fitted_to_formulas(machine: Machine) -> dict[str, Coefficients]:
     """The coefficients of the schedules that were measured on it, by the formulas of their models."""
-    families = _fits(machine.arch)["families"].values()
+    return _by_formulas(machine.arch)
+
+
+@cache
+def _by_formulas(arch: str) -> dict[str, Coefficients]:
+    families = _fits(arch)["families"].values()
     return {each["formula"]: _coefficients(each) for members in families for each in members.values()}
 
 
