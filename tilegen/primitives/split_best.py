@@ -53,7 +53,7 @@ class SplitBest:
 
     def apply(self, tree: Tree) -> Tree:
         whole = need_reduction(tree, self.ranking)
-        if self.size < 2:
+        if self.size < 1:
             raise StepError(f"a tile has at least two elements, not {self.size}")
         if ranking_of(whole) is None:
             notes = ("as in topk: the argmax of what ranks below the one that the iteration before has found",)
