@@ -28,8 +28,8 @@ from tilegen.lab.choice.model import PARTS, Coefficients, Model, shared_bytes
 from tilegen.lab.choice.traced import compiled
 from tilegen.lab.predict.machine import Machine
 from tilegen.lowering import lower_for_some_sizes
+from tilegen.lowering.sync.waits import ASYNCHRONOUS
 
-_LEAST = 4  # bytes of a copy that goes on while its thread does (PTX ISA, cp.async)
 _SHARE = 1 / 32  # of the memory, for parts of sums
 
 
@@ -300,7 +300,7 @@ def aligned(tree: Tree, in_bulk_alone: bool = False) -> Iterator[Fact]:
 def _vector_in_flight(around: Sequence[Loop], bytes_: int) -> int:
     """The elements of a vector that is copied while its thread goes on; 1 for none, and if an element does as well."""
     vector = next((loop.extent.const for loop in around if loop.kind == "vector"), 1)
-    return vector if bytes_ < _LEAST and any(loop.stages > 1 for loop in around) else 1
+    return vector if bytes_ < min(ASYNCHRONOUS) and any(loop.stages > 1 for loop in around) else 1
 
 
 def room(tree: Tree, machine: Machine) -> Iterator[Fact]:

@@ -13,7 +13,7 @@ from tilegen.lowering.launch.timelines import Barrier
 from tilegen.lowering.sync.conflicts import Gap, Path
 from tilegen.lowering.sync.pipeline import Pipe
 
-_BYTES = (4, 8, 16)
+ASYNCHRONOUS = (4, 8, 16)  # bytes of a copy that goes on while its thread does (PTX ISA, cp.async)
 _COPIES = (Stmt, VectorCopy)
 # The place before a child of the body at a path.
 
@@ -176,7 +176,7 @@ def _make_asynchronous(node: Spmd, staged: frozenset[str], buffers: dict[str, Bu
             return node
     if buffers[plain.source.buffer].space != "global":
         return node
-    if plain.bytes not in _BYTES or buffers[plain.target.buffer].dtype != plain.dtype:
+    if plain.bytes not in ASYNCHRONOUS or buffers[plain.target.buffer].dtype != plain.dtype:
         return node
     return replace(plain, asynchronous=True)
 
