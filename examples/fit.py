@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ def main() -> None:
     lines = [{**json.loads(line), "file": file} for file in given.files for line in Path(file).read_text().splitlines()]
     path = Path(given.to)
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
-    for family in sorted({KINDS[line["kind"]][:2] for line in lines}):
-        own = [line for line in lines if KINDS[line["kind"]][:2] == family]
+    for family in sorted({family_of(line["kind"]) for line in lines}):
+        own = [line for line in lines if family_of(line["kind"]) == family]
         name = "<stock {}>: {}".format(*family)
         kept["families"][name] = fit_family(own, kept["families"].get(name, {}))
     kept["command"] = "python examples/sweep.py KIND --members, then python examples/fit.py"
@@ -61,6 +62,17 @@ def main() -> None:
     kept["device"] = " and ".join(sorted(devices - {""}))
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def family_of(kind: str) -> tuple[str, str]:
+    """The file and the kernel that this kind is of, or the first kernel of the file whose members cost the same."""
+    alike = (other for other in KINDS if KINDS[other][0] == KINDS[kind][0] and formulas_of(other) == formulas_of(kind))
+    return KINDS[next(alike)][:2]
+
+
+@cache
+def formulas_of(kind: str) -> list[str]:
+    return [each.model.formula for each in chooser_of(kind).candidates]
 
 
 def fit_family(lines: Sequence[dict[str, Any]], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
