@@ -55,8 +55,9 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"families": {}}
     for family in sorted({family_of(line["kind"]) for line in lines}):
         own = [line for line in lines if family_of(line["kind"]) == family]
-        name = "<stock {}>: {}".format(*family)
-        kept["families"][name] = fit_family(own, kept["families"].get(name, {}))
+        found = fit_family(own, kept["families"].get("<stock {}>: {}".format(*family), {}))
+        for kernel in {KINDS[line["kind"]][:2] for line in own}:
+            kept["families"]["<stock {}>: {}".format(*kernel)] = found
     kept["command"] = "python examples/sweep.py KIND --members, then python examples/fit.py"
     devices = {*kept.get("device", "").split(" and "), *(line.get("device", "") for line in lines)}
     kept["device"] = " and ".join(sorted(devices - {""}))
