@@ -1,6 +1,7 @@
 """Random shapes beside torch: what the families of the stock files choose, and how far it is from torch, on a GPU.
 
-    python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--members] [--prepare] [--late]
+    python examples/sweep.py KIND [--seed S] [--count N] [--file F.jsonl] [--seconds T] [--machine M] [--members]
+        [--prepare] [--late]
 
 KIND is one of KINDS below. Each size is log-uniform from 16 to 16384, columns of rows from 16 to 2^20, vectors to
 2^30; in three fourths of the shapes all are multiples of 16 (of e4m3, as torch wants it, in all); products have 10^8
@@ -10,10 +11,11 @@ inputs that no cache holds; ratios are torch's time over ours (of rows, columns 
 and torch.compile). Each result is held against torch's. What has been measured stands in the file, and is not measured
 again: where --seconds end it, the same command goes on.
 
---prepare judges, proves and compiles what will run, on all cores and without a GPU, for an H100: the times find it on
-the disk (TILEGEN_CACHE_DIR). --members times all members of the family that are not predicted to be four times as slow:
-by these times `examples/fit.py` fits the model. --late leaves out the members whose launches begin while the one before
-them still runs: torch's do not, and in a graph of one product after the other that is worth a launch.
+--machine is the one whose figures choose, an H100 if none is named. --prepare judges, proves and compiles what will run
+there, on all cores and without a GPU: the times find it on the disk (TILEGEN_CACHE_DIR). --members times all members of
+the family that are not predicted to be four times as slow: by these times `examples/fit.py` fits the model. --late
+leaves out the members whose launches begin while the one before them still runs: torch's do not, and in a graph of one
+product after the other that is worth a launch.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import random
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import geometric_mean
@@ -36,7 +39,6 @@ from tilegen.backends.compiler.architectures import compiled_architecture, instr
 from tilegen.backends.compiler.nvrtc import compile_text
 from tilegen.lab.choice.family import Chooser
 from tilegen.lab.counts import metric
-from tilegen.lab.predict.machine import stock_machine
 
 # The file, the kernel, the type of the inputs, the kernel's constants.
 KINDS: dict[str, tuple[str, str, str, dict[str, int]]] = {
@@ -72,11 +74,12 @@ def main() -> None:
     words.add_argument("--members", action="store_true")
     words.add_argument("--prepare", action="store_true")
     words.add_argument("--late", action="store_true")
+    words.add_argument("--machine", default="h100")
     given = words.parse_args()
-    chooser = chooser_of(given.kind, given.late)
+    chooser = chooser_of(given.kind, given.late, given.machine)
     wanted = list(draw(given.kind, given.seed, given.count, chooser))
     if given.prepare:
-        prepare(given.kind, chooser, wanted, given.members)
+        prepare(given.kind, given.machine, chooser, wanted, given.members)
         return
     file = Path(given.file or f"sweep-{given.kind}-{given.seed}.jsonl")
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
@@ -135,19 +138,19 @@ def members(chooser: Chooser, sizes: Sizes, every: bool) -> list[Any]:
     return [each for each in near if not chooser.fault(each)]
 
 
-def prepare(kind: str, chooser: Chooser, wanted: list[Sizes], every: bool) -> None:
+def prepare(kind: str, machine: str, chooser: Chooser, wanted: list[Sizes], every: bool) -> None:
     names: dict[str, list[Sizes]] = {}
     for sizes in wanted:
         for each in members(chooser, sizes, every):
             names.setdefault(each.name, []).append(sizes)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        for name, count in pool.map(_prepare, [kind] * len(names), names, names.values()):
+        for name, count in pool.map(_prepare, repeat(kind), repeat(machine), names, names.values()):
             print(f"{name}: {count} texts", flush=True)
 
 
-def _prepare(kind: str, name: str, wanted: list[Sizes]) -> tuple[str, int]:
+def _prepare(kind: str, machine: str, name: str, wanted: list[Sizes]) -> tuple[str, int]:
     """Proves and compiles the versions of a member that these sizes choose."""
-    member = next(each for each in chooser_of(kind).candidates if each.name == name)
+    member = next(each for each in chooser_of(kind, machine=machine).candidates if each.name == name)
     versions = member.scheduled().versions("cuda")
     chosen = {versions.choose(sizes, {}) for sizes in wanted}
     for version in chosen:
@@ -243,7 +246,7 @@ def multiples(sizes: Sizes) -> bool:
 
 def report(kind: str, chooser: Chooser, found: list[dict[str, Any]]) -> None:
     """The ratios: of multiples of 16 and of others, those below 5 us apart."""
-    h100 = stock_machine("h100")
+    machine = chooser.machine
     ratios: dict[str, list[tuple[float, str]]] = {}
     lost = []
     for key in {tuple(each["sizes"].items()) for each in found}:
@@ -254,8 +257,8 @@ def report(kind: str, chooser: Chooser, found: list[dict[str, Any]]) -> None:
             continue
         bytes_, operations = metric.moved_bytes(chooser.kernel, sizes), metric.operations(chooser.kernel, sizes)
         word = {"bfloat16": "bf16", "float16": "f16", "float8_e4m3fn": "e4m3"}.get(KINDS[kind][2], kind)
-        rate = h100.tensor.peaks.get(word, h100.multiply_adds)
-        short = max(bytes_ / h100.copy, operations / rate) / 1e6 < 5
+        rate = machine.tensor.peaks.get(word, machine.multiply_adds)
+        short = max(bytes_ / machine.copy, operations / rate) / 1e6 < 5
         group = "below 5 us" if short else "multiples of 16" if multiples(sizes) else "others"
         beside = min(us for name, us in times.items() if name.startswith("torch"))
         words = "x".join(str(sizes[name]) for name in chooser.kernel.sizes)
