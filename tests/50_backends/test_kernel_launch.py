@@ -79,7 +79,7 @@ def test_a_second_launch_has_its_own_addresses_and_stream(monkeypatch):
 
 def test_a_dependent_launch_has_the_attribute(monkeypatch):
     driver = Driver(monkeypatch)
-    launch(replace(RUN, scalars=(), asks=(LAUNCHES.asks,)))((), ADDRESSES, (), 0)
+    launch(replace(RUN, scalars=(), asks=LAUNCHES.asks))((), ADDRESSES, (), 0)
     assert driver.launches[0]["attributes"] == [(6, 1)]
 
 

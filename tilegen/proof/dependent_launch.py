@@ -34,7 +34,7 @@ def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
     """The body without its part in overlapping launches. Raises Refused where it touches global memory too early, or
     where waits stand in vain."""
     said = [node for node in launch.nodes if isinstance(node, Event) and node.line.asks]
-    if {node.line.asks for node in said} != {*launch.asks}:
+    if {each for node in said for each in node.line.asks} != {*launch.asks}:
         raise Refused(f"{launch.name} is not launched as what it waits for asks, or waits for nothing of that")
     if said != [node for node in launch.body if node in said]:
         raise Refused(f"{launch.name} waits for other blocks on some paths alone, or lets others begin on some")

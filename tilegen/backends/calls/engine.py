@@ -46,7 +46,7 @@ class Run:
     sizes: tuple[int, ...]
     wide: bool
     maps: tuple[BoundMap, ...] = ()
-    asks: tuple[str, ...] = ()
+    asks: tuple[tuple[str, int], ...] = ()
     dealt: int = 0
 
 

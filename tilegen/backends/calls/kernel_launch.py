@@ -15,7 +15,6 @@ from tilegen.backends.compiler.tensor_maps import BYTES, encode, error_name, loa
 from tilegen.errors import DeviceError
 from tilegen.ir.nodes import SHORT_FLOATS
 
-ATTRIBUTES = {"PROGRAMMATIC_STREAM_SERIALIZATION": 6}  # of the enumeration CUlaunchAttributeID in cuda.h
 INVALID_CONTEXT = 201  # of CUresult: no device is current in this thread
 _ALIGNMENT = 64
 _ARGUMENT = 8  # bytes of an argument, the maps aside
@@ -79,7 +78,7 @@ class KernelLaunch:
         places[first:first] = [0] * len(run.maps)
         self._places = (ctypes.c_void_p * len(places))(*places)
         self._maps = [_PlacedMap(first + n, each) for n, each in enumerate(run.maps)]
-        asked = [LaunchAttribute(id=ATTRIBUTES[each], value=1) for each in run.asks]
+        asked = [LaunchAttribute(id=number, value=1) for _, number in run.asks]
         attributes = (LaunchAttribute * len(asked))(*asked)
         numbers = (ctypes.c_uint * 3)(*run.grid), (ctypes.c_uint * 3)(*run.block)
         self._config = LaunchConfig(*numbers, shared_bytes, 0, attributes, len(asked))

@@ -69,7 +69,7 @@ def launch_data(launch: Launch, language: str = "cuda") -> dict[str, Any]:
         "shared_bytes": launch.shared_bytes,
         "dynamic_shared_bytes": dynamic_shared_bytes(launch) if language == "cuda" else 0,
         "dependent": launch.dependent,
-        "attributes": launch.asks,
+        "attributes": [name for name, _ in launch.asks],
         "tensor_maps": [_map_data(each) for each in launch.maps],
         **needs_data([launch]),
     }

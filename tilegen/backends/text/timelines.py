@@ -53,7 +53,7 @@ _SKIP = replace(_BEGIN, arrive="{ring}.skip({number})", arrived="the slots of th
 
 def how_to_launch(launch: Launch) -> str:
     """What a launch asks of the driver, as a comment has it."""
-    return f"launch with cuLaunchKernelEx and {', '.join(f'CU_LAUNCH_ATTRIBUTE_{each} = 1' for each in launch.asks)}"
+    return f"launch with cuLaunchKernelEx and {', '.join(f'CU_LAUNCH_ATTRIBUTE_{each} = 1' for each, _ in launch.asks)}"
 
 
 def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable[Spmd]], list[str]]) -> list[str]:

@@ -79,7 +79,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     left_out: int = 0
     cluster: Cluster | None = None
-    asks: tuple[str, ...] = ()
+    asks: tuple[tuple[str, int], ...] = ()
     dealt: int = 0
     ends: tuple[Bounds | None, ...] = ()
     named: tuple[Named, ...] = ()
@@ -92,7 +92,7 @@ class Launch:
     @property
     def dependent(self) -> bool:
         """It may begin while the launch before it on the stream still runs."""
-        return LAUNCHES.asks in self.asks
+        return {*LAUNCHES.asks} <= {*self.asks}
 
     @property
     def launched_block(self) -> tuple[int, int, int]:

@@ -42,7 +42,8 @@ class Timeline:
         box, box_of_blocks: the call of a bulk copy or store, for one block and for several.
         fence: the call of a fence.
         past_order: what is started touches memory past what orders the accesses of threads: a fence does.
-        asks: the attribute that a launch with such events is to have, as the driver's CU_LAUNCH_ATTRIBUTE_ calls it.
+        asks: which attributes a launch with such events is to have: each as the driver's CU_LAUNCH_ATTRIBUTE_ calls it,
+            and its number there.
         in_registers: the text says which registers work has, until it has been waited for.
         only_cuda: OpenCL, in which what is started ends at once, has no words for it.
     """
@@ -59,7 +60,7 @@ class Timeline:
     box_of_blocks: str = ""
     fence: str = ""
     past_order: bool = False
-    asks: str = ""
+    asks: tuple[tuple[str, int], ...] = ()
     in_registers: bool = False
     only_cuda: bool = False
 
@@ -107,7 +108,7 @@ LAUNCHES = Timeline(
     "blocks",
     "wait_for_earlier_launches()",
     arrive="let_next_launch_begin()",
-    asks="PROGRAMMATIC_STREAM_SERIALIZATION",
+    asks=(("PROGRAMMATIC_STREAM_SERIALIZATION", 6),),
     only_cuda=True,
 )
 

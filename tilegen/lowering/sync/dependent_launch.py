@@ -25,7 +25,7 @@ def with_launch_waits(launch: Launch) -> Launch:
     """`launch` as one that begins early: before its wait stands set-up, which no launch before takes part in."""
     ahead = tuple(takewhile(is_set_up, launch.body))
     body = (Arrive(LAUNCHES), *ahead, Await(LAUNCHES), *launch.body[len(ahead) :])
-    return replace(launch, body=body, asks=(*launch.asks, LAUNCHES.asks))
+    return replace(launch, body=body, asks=launch.asks + LAUNCHES.asks)
 
 
 def is_set_up(node: Spmd) -> bool:
