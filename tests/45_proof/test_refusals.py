@@ -38,7 +38,7 @@ from tilegen.lowering.launch.program import (
     VectorStore,
     rings,
 )
-from tilegen.lowering.launch.timelines import CLUSTER, EMPTIED, Barrier, StartBarriers
+from tilegen.lowering.launch.timelines import CONSUMERS, EMPTIED, Barrier, StartBarriers
 from tilegen.poly import Facts, Refused
 from tilegen.proof import prove
 from tilegen.proof.reading.bulk import check_boxes
@@ -219,7 +219,7 @@ CASES = {
     "which statement starts 'C.reg'": (TILED, first(Declare, lambda node: (replace(node, origin=None),))),
     # barriers of all threads
     "a barrier names nothing": (TILED, first(Barrier, lambda node: (replace(node, claims=()),))),
-    "nobody knows which": (TILED, first(Barrier, lambda node: (replace(node, line=CLUSTER),))),
+    "nobody knows which": (TILED, first(Barrier, lambda node: (replace(node, line=CONSUMERS),))),
     "a fence is there for nothing": (TILED, first(Barrier, lambda node: (replace(node, fence=True),))),
     "threads meet in loop 'ko', which they run": (
         TILED,

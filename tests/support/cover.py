@@ -22,7 +22,7 @@ from tilegen.ir.printing.show import show
 from tilegen.ir.walk import loops, walk
 from tilegen.ir.written import tree_of
 from tilegen.lowering.launch.program import Start
-from tilegen.lowering.launch.timelines import Arrive, Await, Box
+from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box
 
 STORED = Path(__file__).parents[1] / "golden" / "cover.txt"
 _WAYS = {f.name: f.default for f in fields(Loop) if f.type in ("bool", "int", "str") and f.name not in ("name", "step")}
@@ -56,7 +56,7 @@ def features(name: str, schedule: str) -> set[tuple[str, ...]]:
             match node:
                 case Affine():
                     found |= {("index", type(atom).__name__) for atom, _ in node.terms}
-                case Start(line) | Arrive(line) | Await(line) | Box(line):
+                case Start(line) | Arrive(line) | Await(line) | Barrier(line) | Box(line):
                     found.add(("timeline", type(node).__name__, line.name))
                 case Op(name=operation, dtype=dtype):
                     found.add(("operation", operation, dtype))

@@ -12,7 +12,7 @@ from tilegen.ir.walk import accesses, rewrite_accesses
 from tilegen.lowering.launch.coordinates import Coordinates
 from tilegen.lowering.launch.program import For, If, Spmd
 from tilegen.lowering.launch.substitution import substitute_integers
-from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier, StartBarriers
+from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, COPIES, Arrive, Barrier, StartBarriers
 from tilegen.lowering.sync.bulk_plan import Bulk
 from tilegen.lowering.sync.conflicts import Gap
 from tilegen.lowering.threads.distribute import Block
@@ -46,7 +46,8 @@ def flatten(node: Node, context: Context) -> tuple[Spmd, ...]:
     """The program of one thread. Guards of statements have become tests right around them."""
     body = _flat((node,), (), (), context)
     bulk = context.bulk
-    return (StartBarriers(tuple(bulk.arrivals.items()), bulk.cluster is not None), *body) if bulk.arrivals else body
+    line = CLUSTER if bulk.cluster else BLOCK
+    return (StartBarriers(tuple(bulk.arrivals.items()), line), *body) if bulk.arrivals else body
 
 
 def _flat(

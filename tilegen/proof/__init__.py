@@ -16,7 +16,6 @@ from tilegen.ir.printing.shown import ShownAsTable, Table
 from tilegen.judge import check_derived
 from tilegen.lowering.launch.launch import Launch
 from tilegen.poly import Facts
-from tilegen.proof.dependent_launch import without_launch_waits
 from tilegen.proof.lift import Lifted, lift
 from tilegen.proof.limits import check_integers, check_limits, check_pitches
 from tilegen.proof.look_back import Handed, check_handed, without_look_back
@@ -27,6 +26,7 @@ from tilegen.proof.reading.dealing import check_alike, part_tiles, walk_twice
 from tilegen.proof.reading.inlining import without_calls
 from tilegen.proof.reading.instructions import check_rows
 from tilegen.proof.reading.lane_loops import check_aligned
+from tilegen.proof.waits_of_blocks import parts_of
 
 __all__ = ["Obligation", "Proof", "demand", "prove"]
 
@@ -90,7 +90,7 @@ def prove(kernel: Kernel, launches: tuple[Launch, ...], reassociated: Iterable[s
     handed: list[Handed] = []
 
     def read() -> None:
-        plain = [replace(each, body=without_calls(without_launch_waits(each))) for each in launches]
+        plain = [replace(each, body=without_calls(body)) for each in launches for body in parts_of(each)]
         read_back = [without_look_back(each, tuple(reassociated)) for each in plain]
         handed.extend(look_back for _, look_back in read_back if look_back)
         plain = [each for each, _ in read_back]

@@ -32,7 +32,7 @@ from tilegen.lowering.launch.program import (
     names_in,
     nodes,
 )
-from tilegen.lowering.launch.timelines import BLOCK, COPIES, STORES, Arrive, Barrier, Box
+from tilegen.lowering.launch.timelines import COPIES, STORES, Arrive, Barrier, Box
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.obligations import Extra, Question, questions
 from tilegen.proof.reading.bulk import barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
@@ -168,7 +168,7 @@ class _Lift:
         for node in body:
             match node:
                 case Barrier():
-                    if node.line != BLOCK:
+                    if node.line.arrivals != "block":
                         raise Refused("a part of the block waits at a barrier, and nobody knows which")
                     close()
                     if node.wait is not None:

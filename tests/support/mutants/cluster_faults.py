@@ -11,7 +11,7 @@ from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.launch.grid import Product
 from tilegen.lowering.launch.program import For, If
-from tilegen.lowering.launch.timelines import CLUSTER, Await, StartBarriers
+from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, Barrier, StartBarriers
 
 
 def shared(launch, change):
@@ -105,11 +105,11 @@ def meeting_of_some(launch):
 
 def meeting_twice(launch):
     """In one of the roles, where the other one does not come by."""
-    return loops_changed(launch, lambda n: [(n, Await(CLUSTER)), (Await(CLUSTER), n)])
+    return loops_changed(launch, lambda n: [(n, Barrier(CLUSTER)), (Barrier(CLUSTER), n)])
 
 
 def start_without_the_others(launch):
-    return each(launch, StartBarriers, lambda n: [(replace(n, cluster=False),)])
+    return each(launch, StartBarriers, lambda n: [(replace(n, line=BLOCK),)])
 
 
 def other_extent(launch):

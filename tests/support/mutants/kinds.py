@@ -13,6 +13,7 @@ from tilegen.lowering.launch.timelines import (
     TURNS,
     Arrive,
     Await,
+    Barrier,
     Box,
     Fence,
     products,
@@ -34,7 +35,7 @@ is_wait_for_stores = _on(Await, STORES)
 is_take = _on(Await, TURNS)
 is_turn = _on(Await | Arrive, TURNS)
 is_pass = _on(Arrive, TURNS)
-is_meeting = _on(Await, CLUSTER)
+is_meeting = _on(Barrier, CLUSTER)
 is_budget = _on(Arrive | Await, REGISTERS)
 is_wait_for_launches = _on(Await, LAUNCHES)
 is_begin_of_next = _on(Arrive, LAUNCHES)

@@ -12,7 +12,7 @@ from tests.support.reader.values import Mismatch, Values
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
 from tilegen.lowering.launch.program import Start, TimelineNode, rings
-from tilegen.lowering.launch.timelines import BLOCK, CLUSTER, Arrive, Await, Box, Event, Fence, StartBarriers
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, Fence, StartBarriers
 
 ReadByBulk = TimelineNode
 # What a function of a ring does: with the barrier of its slot in which array, and the parity or the other one.
@@ -36,7 +36,7 @@ class BulkTexts(Values, DealtTiles):
                         (word, self.place(("at", array, ("number", 0)))), ("start_barriers", ((name, (0,)),)), "a start"
                     )
                     same(self.term(count), self.launch.buffers[name].shape[0].const, f"how many of {name} start")
-                self.said((CLUSTER if node.cluster else BLOCK).wait, node, texts)
+                self.said(node.line.wait, node, texts)
             case _:
                 self.timeline(node, texts)
 

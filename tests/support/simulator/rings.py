@@ -17,7 +17,7 @@ from tests.support.simulator.ptx_isa import WARP
 from tests.support.simulator.warp import warp_steps
 from tilegen.ir.hardware.threads import GROUPS
 from tilegen.lowering.launch.program import If, Start
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await
+from tilegen.lowering.launch.timelines import EMPTIED, FILLED, Arrive, Await, Barrier
 
 
 def has_ring(launch):
@@ -27,6 +27,8 @@ def has_ring(launch):
 
 def clusters_of(launch, blocks):
     """The blocks in groups that run at once, each in the order of the ranks in it; every other one turned round."""
+    if any(isinstance(node, Barrier) and node.line.arrivals == "grid" for node in launch.nodes):
+        return [blocks]
     dims = launch.cluster.dims if launch.cluster else (1, 1, 1)
     groups = {}
     for block in blocks:
@@ -85,12 +87,14 @@ class RingThread:
                 self.env[ring.number] += 1
 
     def stop_at(self, node, path):
-        """A barrier of the block, or of some threads from a first one on."""
+        """Where all meet that the row says, or some threads of the block from a first one on."""
         self._wait(node.wait)
         if node.fence:
             self.fence()
+        if not {*node.line.asks} <= {*self.home.launch.asks}:
+            raise Wrong("hang")  # not all of them need run
         first = node.at.evaluate(self.env) * node.count if node.at else 0
-        return ("part", path, range(first, first + node.count)) if node.count else ("barrier", path)
+        return "meet", path, node.line.arrivals, range(first, first + node.count) if node.count else None
 
     def turn(self, node, path):
         """Comes to a named barrier of so many threads: who takes a turn waits there for the others."""
@@ -142,15 +146,14 @@ class _Block:
         return {*self.running}, *map(dict, counts)
 
     def step(self):
-        """Each group goes on to where it stops next; those at a barrier wait until all are there."""
+        """Each group goes on to where it stops next; those who meet others wait until all are there."""
         for n, steps in list(self.running.items()):
-            if self.at[n] is not None and self.at[n][0] in ("barrier", "part", "cluster"):
+            if self.at[n] is not None and self.at[n][0] == "meet":
                 continue
             self.at[n] = next(steps, None)
             if self.at[n] is None:
                 del self.running[n]
         self.shared.left = not self.running
-        _open_barriers(self.at, self.running, self.groups, self.shared.epoch)
 
 
 def run_roles(launch, cluster):
@@ -160,29 +163,18 @@ def run_roles(launch, cluster):
         for block in blocks:
             before = [each.state() for each in blocks]
             block.step()
+            _meet(block, blocks)
             if [each.state() for each in blocks] != before:
                 break
         else:
-            if not _meet(blocks):
-                raise Wrong("hang")
+            stops = {block.at[n][0] for block in blocks for n in block.running}
+            raise Wrong("divergence" if stops == {"meet"} else "hang")
     for shared in cluster:
         if any(count for _, count in shared.turns.values()):
             raise Wrong("divergence")  # a turn was passed, and nobody took it
         arrived = {*shared.brought.values()}
         if any(all(t.last_seen(shared, barrier) < phase for t in shared.threads) for barrier, phase in arrived):
             raise Wrong("race")  # the block ends, and a copy is on its way
-
-
-def _meet(blocks):
-    """True if all threads of a cluster are where they wait for each other, and go on."""
-    stops = {block.at[n] for block in blocks for n in range(len(block.groups))}
-    (stop, *others) = stops
-    if others or stop is None or stop[0] != "cluster":
-        return False
-    for block in blocks:
-        block.shared.epoch.clear()
-        block.at = dict.fromkeys(block.at, ("go", stop))
-    return True
 
 
 def _produces(body):
@@ -192,23 +184,24 @@ def _produces(body):
     )
 
 
-def _open_barriers(at, running, groups, epoch):
-    """Lets those go on who are at a barrier at which all are that it is for."""
-    stops = {at[n] for n in running if at[n] is not None and at[n][0] in ("barrier", "part")}
-    for stop in stops:
-        part = stop[2] if stop[0] == "part" else None
-        needed = [n for n, group in enumerate(groups) if part is None or group[0].number in part]
-        if any(n not in running or at[n] is None for n in needed):
+def _meet(block, blocks):
+    """Lets those go on who are where all meet that it is for; what they have touched is forgotten."""
+    for stop in {block.at[n] for n in block.running if block.at[n][0] == "meet"}:
+        _, _, who, part = stop
+        those = blocks if who in ("cluster", "grid") else [block]
+        needed = [(each, n) for each in those for n, g in enumerate(each.groups) if not part or g[0].number in part]
+        if any(n not in each.running for each, n in needed):
             raise Wrong("divergence")  # some have left
-        if any(at[n] != stop for n in needed):
-            if all(at[n][0] in ("barrier", "part") for n in needed):
-                raise Wrong("divergence")
+        if any(each.at[n] != stop for each, n in needed):
             continue
-        if part is None:
-            epoch.clear()
-        mine = {each.thread for n in needed for each in groups[n]}
-        mine |= {("warp", each.number // WARP) for n in needed for each in groups[n]}
-        for key in epoch:
-            epoch[key] = {touch for touch in epoch[key] if touch[0] not in mine}
-        for n in needed:
-            at[n] = ("go", stop)
+        for each in those:
+            mine = [thread for b, n in needed if b is each for thread in each.groups[n]]
+            touching = {thread.thread for thread in mine} | {("warp", thread.number // WARP) for thread in mine}
+            for key in each.shared.epoch if part else ():
+                each.shared.epoch[key] = {touch for touch in each.shared.epoch[key] if touch[0] not in touching}
+            if not part:
+                each.shared.epoch.clear()
+            if who == "grid":
+                mine[0].home.seen.clear()
+        for each, n in needed:
+            each.at[n] = ("go", stop)

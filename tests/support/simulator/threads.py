@@ -140,7 +140,7 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
             match node:
                 case StartBarriers():
                     self.bulk(node)
-                    yield "cluster" if node.cluster else "barrier", (*path, place)
+                    yield "meet", (*path, place), node.line.arrivals, None
                 case Start() | Arrive() | Await() | Fence() | Box():
                     yield from self._timeline(node, (*path, place))
                 case Barrier():
@@ -187,8 +187,6 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
                 yield from self.complete(node, path)
             case "block", Fence():
                 self.fence()
-            case "cluster", Await():
-                yield "cluster", path
             case "turns", _:
                 yield from self.turn(node, path)
             case "filled" | "emptied", Await() if self.home.ring:

@@ -26,7 +26,6 @@ from tilegen.lowering.launch.program import (
 )
 from tilegen.lowering.launch.timelines import (
     BLOCK,
-    CLUSTER,
     COPIES,
     EMPTIED,
     IN_RING,
@@ -62,9 +61,8 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
         case StartBarriers(barriers):
             counts = [(writer.names[name], writer.buffers[name].shape[0], each) for name, each in barriers]
             calls = [f"start_barriers({name}, {count}, {arrivals});" for name, count, arrivals in counts]
-            if node.cluster:
-                return [*calls, f"{CLUSTER.wait};  // the barriers of all blocks have been started"]
-            return [*calls, f"{BLOCK.wait};  // the barriers have been started"]
+            whose = "" if node.line == BLOCK else " of all blocks"
+            return [*calls, f"{node.line.wait};  // the barriers{whose} have been started"]
         case _ if node.line.only_cuda and writer.dialect is not CUDA:
             return []
     line, said = node.line, _Said(node, writer)

@@ -253,7 +253,7 @@ class _Collector:
                 self.statements(started, loops, tests)
             case Box():
                 self.box(node, loops, tests)
-            case Barrier():
+            case Barrier(claims=claims) if claims:
                 self.barriers.append(loops)
             case Declare(start=start):
                 if start:

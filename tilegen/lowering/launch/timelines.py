@@ -34,7 +34,8 @@ class Timeline:
     Attributes:
         name: of the row.
         arrivals: what an event needs: the "bytes" that a thread has said will come; "warps" or "threads" to arrive; all
-            "blocks" of a launch; or an end of the "group" of what the thread itself, who alone may wait, has started.
+            threads of the "block", "cluster" or "grid"; "blocks" of smaller numbers, or all "launches" before; or an
+            end of the "group" of what the thread itself, who alone may wait, has started.
         wait, waited: the call of a wait, and what it makes sure of.
         opens: the call before what is started.
         arrive, arrived: the call of an arrival, or after what is started, and what it says.
@@ -49,7 +50,7 @@ class Timeline:
     """
 
     name: str
-    arrivals: Literal["bytes", "warps", "threads", "blocks", "group"]
+    arrivals: Literal["bytes", "warps", "threads", "block", "cluster", "grid", "blocks", "launches", "group"]
     wait: str
     waited: str = ""
     opens: str = ""
@@ -105,7 +106,7 @@ STORES = Timeline(
 )
 LAUNCHES = Timeline(
     "launches",
-    "blocks",
+    "launches",
     "wait_for_earlier_launches()",
     arrive="let_next_launch_begin()",
     asks=(("PROGRAMMATIC_STREAM_SERIALIZATION", 6),),
@@ -122,14 +123,14 @@ TURNS = Timeline(
 )
 CLUSTER = Timeline(
     "cluster",
-    "threads",
+    "cluster",
     "wait_for_cluster()",
     "no block leaves before all have been copied to and released",
 )
 # Barriers of all threads of a block; of its first ones, the consumers; of groups of these, each by itself.
-BLOCK = Timeline("block", "threads", "__syncthreads()", "{reason}", fence="fence_async()")
-CONSUMERS = replace(BLOCK, name="consumers", wait="wait_for_each_other<{count}>()")
-GROUP = replace(BLOCK, name="group", wait="wait_for_group<{count}>({at})")
+BLOCK = Timeline("block", "block", "__syncthreads()", "{reason}", fence="fence_async()")
+CONSUMERS = replace(BLOCK, name="consumers", arrivals="threads", wait="wait_for_each_other<{count}>()")
+GROUP = replace(CONSUMERS, name="group", wait="wait_for_group<{count}>({at})")
 # Registers of a block: a warpgroup has `count` a thread from there on, when others have given up enough.
 REGISTERS = Timeline("registers", "threads", "take_registers<{count}>()", arrive="give_registers<{count}>()")
 # Blocks of one launch, by the numbers that they draw: each arrives with what it adds to a value.
@@ -197,7 +198,7 @@ class Await(Event):
 
 @dataclass(frozen=True)
 class Barrier(Event):
-    """Threads wait for each other: all of a block, or `count` of them; of several groups, that of number `at`.
+    """Threads wait for each other: all that the row says, or `count` of them; of several groups, that of number `at`.
 
     `claims` are the dependences that it is said to guard, `buffers` are complete after it.
     """
@@ -270,13 +271,11 @@ def box_place(buffer: str, dimension: int) -> str:
 
 @dataclass(frozen=True)
 class StartBarriers:
-    """One thread starts each barrier of these arrays, with its number of arrivals a phase; then all of the block go on.
-
-    In a `cluster`, all of its blocks do.
-    """
+    """One thread starts each barrier of these arrays, with its number of arrivals a phase; then all go on who wait for
+    each other by `line`."""
 
     barriers: tuple[tuple[str, int], ...]
-    cluster: bool = False
+    line: Timeline = BLOCK
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tilegen.ir.walk import loops, rewrite, rewrite_nodes
 from tilegen.judge import runs_again
 from tilegen.lowering.launch.program import Flag, For, If, Let, Spmd, Start, nodes, with_body
 from tilegen.lowering.launch.timelines import (
-    CLUSTER,
+    BLOCK,
     CONSUMERS,
     EMPTIED,
     FILLED,
@@ -71,7 +71,7 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
     others copy to its memory and arrive at its barriers."""
     if block.consumers is None:
         return body
-    cluster = any(isinstance(n, StartBarriers) and n.cluster for n in body)
+    end = [Barrier(n.line) for n in body if isinstance(n, StartBarriers) and n.line != BLOCK]
     common = [n for n in body if isinstance(n, StartBarriers | Let)]
     rest = tuple(n for n in body if not isinstance(n, StartBarriers | Let))
     consuming, producing = (_count_slots(role) for role in (_consuming(rest, block), _producing(rest)))
@@ -81,7 +81,7 @@ def split_roles(body: tuple[Spmd, ...], block: Block) -> tuple[Spmd, ...]:
         others = (Arrive(REGISTERS, count=block.budgets.producer), *others)
     role = Flag("is_consumer", (block.consumers,))
     choice = If(role.test, consuming, others, flag=role.name)
-    return (*common, role, choice, *([Await(CLUSTER)] if cluster else []))
+    return (*common, role, choice, *end)
 
 
 def _fills(node: Spmd) -> bool:

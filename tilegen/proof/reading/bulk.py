@@ -35,6 +35,7 @@ from tilegen.lowering.launch.program import (
 )
 from tilegen.lowering.launch.tensor_maps import TensorMap
 from tilegen.lowering.launch.timelines import (
+    BLOCK,
     CLUSTER,
     EMPTIED,
     FILLED,
@@ -46,7 +47,6 @@ from tilegen.lowering.launch.timelines import (
     Event,
     StartBarriers,
     box_place,
-    is_await,
 )
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.lane_loops import written_buffers
@@ -61,15 +61,9 @@ def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tu
     copy is not what its map says.
     """
     started: tuple[str, ...] = ()
-    if launch.cluster:
-        if not isinstance(body[0], StartBarriers) or not body[0].cluster:
-            raise Refused("other blocks may arrive at barriers that have not been started")
-        if not is_await(body[-1], CLUSTER):
-            raise Refused("a block may leave before others have copied to its memory, or arrived at its barriers")
-        body = body[:-1]
     if body and isinstance(body[0], StartBarriers):
-        if body[0].cluster and not launch.cluster:
-            raise Refused("blocks of a cluster meet, and the launch has no clusters")
+        if body[0].line != (CLUSTER if launch.cluster else BLOCK):
+            raise Refused("others may arrive at barriers that have not been started, or are waited for in vain")
         released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Arrive) and node.line == EMPTIED}
         for name, arrivals in body[0].barriers:
             all_ = ring.warps * ring.blocks if ring and name in released else 1
@@ -104,8 +98,6 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                     raise Refused("turns are taken by another number of threads than two groups have")
                 assert isinstance(at, Affine)
                 out.append(_on_timeline(node, "turns", Access(barrier_of("turns", launch), (at,))))
-            case Await(line) if line == CLUSTER:
-                raise Refused("blocks of a cluster meet where not all of their threads run")
             case Await(line) if line == STORES:
                 out.append(_on_timeline(node, "bulk stores", Access(EVENTS.name, ())))
             case Await(line) if line.has_phases:

@@ -41,7 +41,6 @@ from tilegen.lowering.launch.program import (
     with_lists,
 )
 from tilegen.lowering.launch.timelines import (
-    CLUSTER,
     REGISTERS,
     STORES,
     StartBarriers,
@@ -118,7 +117,7 @@ def _check_tiles(launch: Launch) -> None:
 def _is_set_up(node: Spmd) -> bool:
     """True for what is done before all tiles or after them, and says nothing of memory."""
     plain = isinstance(node, If | Flag | Let | StartBarriers)
-    return plain or is_await(node, CLUSTER, STORES) or is_event(node, REGISTERS)
+    return plain or is_await(node, STORES) or is_event(node, REGISTERS)
 
 
 def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:

@@ -1,4 +1,7 @@
-"""Dependent launches: one that begins early touches no global memory before all launches before it are complete.
+"""Waits of blocks for each other: in the list that all threads run, of a launch that asks for what they need.
+
+Where all blocks of a launch wait for each other it is as good as two, if nothing stays on the chip in between but names
+for integers. Blocks of a cluster leave together.
 
     let_next_launch_begin(); start_barriers(...); wait_for_earlier_launches(); all the rest
 
@@ -13,35 +16,39 @@ complete by the same wait; a launch that does not ask for it begins when all bef
 be complete before those before it are, and the next one would not know: it is refused.
 
 Progress: a launch begins when all blocks of the one before have let it, or are done. Those blocks run by then, and
-nobody who waits has a place that they need.
-
-What stands before the wait is set-up by all threads: barriers in shared memory, names for integers, registers. It is
-compared as a list, so that no branch, loop or role can hold a wait, or let a thread go by another way.
+nobody who waits has a place that they need. What stands before the wait is set-up by all threads: barriers in shared
+memory, names for integers, registers.
 """
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 from tilegen.lowering.launch.launch import Launch
-from tilegen.lowering.launch.program import Spmd
-from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, Event
+from tilegen.lowering.launch.program import Flag, Let, Spmd
+from tilegen.lowering.launch.timelines import CLUSTER, LAUNCHES, Arrive, Await, Barrier, Event
 from tilegen.lowering.sync.dependent_launch import is_set_up
 from tilegen.poly import Refused
 
 
-def without_launch_waits(launch: Launch) -> tuple[Spmd, ...]:
-    """The body without its part in overlapping launches. Raises Refused where it touches global memory too early, or
-    where waits stand in vain."""
-    said = [node for node in launch.nodes if isinstance(node, Event) and node.line.asks]
+def parts_of(launch: Launch) -> list[tuple[Spmd, ...]]:
+    """The bodies of the launches that it is as good as, without waits for other blocks. Raises Refused where it touches
+    global memory too early, or where waits stand in vain."""
+    said = [node for node in launch.nodes if isinstance(node, Event) and (node.line.asks or node.line == CLUSTER)]
     if {each for node in said for each in node.line.asks} != {*launch.asks}:
         raise Refused(f"{launch.name} is not launched as what it waits for asks, or waits for nothing of that")
     if said != [node for node in launch.body if node in said]:
         raise Refused(f"{launch.name} waits for other blocks on some paths alone, or lets others begin on some")
     if launch.dependent and (said.count(Await(LAUNCHES)), said.count(Arrive(LAUNCHES))) != (1, 1):
         raise Refused(f"{launch.name} does not wait once for the launches before, and let the next one begin once")
-    for node in takewhile(lambda node: node != Await(LAUNCHES), launch.body) if launch.dependent else ():
-        if node != Arrive(LAUNCHES) and not is_set_up(node):
-            message = f"{launch.name} begins early, and what stands before its wait for the launches before is not"
-            raise Refused(f"{message} only set-up by all threads: {type(node).__name__}")
-    return tuple(node for node in launch.body if node not in said)
+    if [node for node in said if node.line == CLUSTER] != [*launch.body[-1:]] * bool(launch.cluster):
+        raise Refused("a block may leave before others have copied to its memory, or arrived at its barriers")
+    parts: list[tuple[Spmd, ...]] = [()]
+    for node in launch.body:
+        if node not in said:
+            parts[-1] += (node,)
+        elif node == Await(LAUNCHES) and (parts[1:] or not all(map(is_set_up, parts[0]))):
+            raise Refused(f"{launch.name} begins early, and does more than set-up before it waits for others")
+        elif isinstance(node, Barrier) and node.line.arrivals == "grid":
+            parts.append(tuple(each for each in parts[-1] if isinstance(each, Let | Flag)))
+    if parts[1:] and launch.shared_bytes:
+        raise Refused(f"all blocks of {launch.name} wait for each other, and some memory on the chip outlives that")
+    return parts
