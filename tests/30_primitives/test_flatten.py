@@ -168,3 +168,20 @@ def test_another_kernel_is_not_taken_for_it(words, kernel):
     with pytest.raises(Refused) as error:
         check_derived(kernel)
     assert words in error.value.violation.sentence
+
+
+def test_extents_are_factors_that_are_no_sizes():
+    text = """
+kernel added(X: f32[B, (T - 1)/2 + 1, K], s: f32[T]) -> Y: f32[B, (T - 1)/2 + 1, K]:
+    Y[b, t, k] = X[b, t, k] + 1.0
+
+schedule rows for added:
+    flatten(b, t) -> m
+"""
+    tree = load(text).schedule("rows").tree
+    assert "for m < B*((T + 1)/2)" in str(tree)
+    assert "m < B * ((T + 1) / 2)" in emit(lower(tree))
+    assert prove(tree.kernel, lower(tree)).verdict == "proved"
+    X = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+    arrays = {"X": X, "s": np.zeros(5, np.float32)}
+    np.testing.assert_array_equal(run(tree, {"B": 2, "T": 5, "K": 3}, arrays)["Y"], X + 1)

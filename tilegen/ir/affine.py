@@ -1,7 +1,8 @@
 """Integer index arithmetic: quasi-affine expressions over loop variables and sizes, in canonical form.
 
 An `Affine` is a sum of integer multiples of atoms and a constant. An atom is a name (a loop, a size, or a product of
-sizes such as `B*H*W`, which is as good as a size of its own) or a floor division or remainder by a positive constant.
+sizes such as `B*H*W` or `B*((H - 1)/2 + 1)`, which is as good as a size of its own) or a floor division or remainder by
+a positive constant.
 Two expressions that differ only in the order or grouping of terms are equal as values, so trees can be compared by
 structure.
 """
@@ -33,14 +34,30 @@ class Mod(NamedTuple):
 Atom = str | Div | Mod
 
 
-def factors_of(name: str) -> tuple[str, ...]:
-    """The sizes that `B*H*W` is a product of; any other name alone."""
-    return tuple(name.split("*"))
+class Product(str):
+    """The name of a product of extents, some of which are no sizes, but made of sizes."""
+
+    factors: tuple[Affine, ...]
+
+    def __new__(cls, factors: tuple[Affine, ...]) -> Product:
+        self = super().__new__(cls, "*".join(str(f) if _is_name(f) else f"({f})" for f in factors))
+        self.factors = factors
+        return self
+
+    def __getnewargs__(self) -> tuple[tuple[Affine, ...]]:  # type: ignore[override]
+        return (self.factors,)
+
+
+def factors_of(name: str) -> tuple[Affine, ...]:
+    """What `B*H*W` is a product of; any other name alone."""
+    return name.factors if isinstance(name, Product) else tuple(map(var, name.split("*")))
 
 
 def names_of_atom(atom: Atom) -> frozenset[str]:
-    """The loop or the sizes, or those inside of the division."""
-    return frozenset(factors_of(atom)) if isinstance(atom, str) else atom.arg.names()
+    """The loop or the sizes, or those inside of the product or division."""
+    if isinstance(atom, Product):
+        return frozenset[str]().union(*map(Affine.names, atom.factors))
+    return frozenset(atom.split("*")) if isinstance(atom, str) else atom.arg.names()
 
 
 def _key(atom: Atom) -> tuple[int, str]:
@@ -227,7 +244,8 @@ class Affine(_Sum):
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    value = values[atom] if atom in values else prod(values[f] for f in factors_of(atom))
+                    whole = atom in values or "*" not in atom
+                    value = values[atom] if whole else prod(f.evaluate(values) for f in factors_of(atom))
                 case Div(arg, by):
                     value = arg.evaluate(values) // by
                 case Mod(arg, by):
@@ -243,7 +261,8 @@ class Affine(_Sum):
         for atom, coefficient in self.terms:
             match atom:
                 case str():
-                    text = "*".join(map(name, factors_of(atom)))
+                    found = (str(f) if _is_name(f) else f for f in factors_of(atom))
+                    text = "*".join(name(f) if isinstance(f, str) else f"({f.in_python(name)})" for f in found)
                 case Div(arg, by):
                     text = f"(({arg.in_python(name)})//{by})"
                 case Mod(arg, by):
@@ -295,24 +314,36 @@ def var(name: str) -> Affine:
 
 
 def product_of(factors: Iterable[Affine]) -> Affine:
-    """The product of sizes and constants. Raises TypeError for other factors."""
-    times, names = 1, list[str]()
+    """The product of extents, which has a name of its own."""
+    times, open_ = 1, list[Affine]()
     for factor in factors:
         match factor:
             case Affine((), value):
                 times *= value
             case Affine(((str() as name, value),), 0):
                 times *= value
-                names += factors_of(name)
+                open_ += factors_of(name)
             case _:
-                raise TypeError(factor)
-    return (var("*".join(names)) if names else const(1)) * times
+                open_.append(factor)
+    if len(open_) < 2:
+        return (open_[0] if open_ else const(1)) * times
+    name = "*".join(map(str, open_)) if all(map(_is_name, open_)) else Product(tuple(open_))
+    return Affine(((name, times),)) if times else const(0)
+
+
+def _is_name(factor: Affine) -> bool:
+    match factor:
+        case Affine(((str(), 1),), 0):
+            return True
+        case _:
+            return False
 
 
 def _with_factors(name: str, values: Mapping[str, Affine]) -> Affine | None:
     """The product of sizes with those in `values` replaced; None where none of them is."""
-    factors = factors_of(name)
-    return None if values.keys().isdisjoint(factors) else product_of(values.get(f, var(f)) for f in factors)
+    if values.keys().isdisjoint(names_of_atom(name)):
+        return None
+    return product_of(factor.substitute(values) for factor in factors_of(name))
 
 
 def _canonical(sums: Mapping[Atom, int], constant: int) -> Affine:

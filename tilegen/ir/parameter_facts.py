@@ -66,7 +66,8 @@ def formula_of(value: Affine) -> Formula:
     for atom, times in value.terms:
         match atom:
             case str():
-                factor, *others = factors_of(atom)
+                parts = factors_of(atom)
+                factor, *others = map(formula_of, parts) if len(parts) > 1 else (atom,)
                 for other in others:
                     factor = Operation("*", (factor, other))
             case Div(arg, by):

@@ -279,7 +279,7 @@ def symbols_alone(kernel: Kernel) -> tuple[str, ...]:
     """The `symbols` of the kernel without the sizes that stand in products alone."""
     parts = walk((kernel.tensors, kernel.equations, kernel.assumptions, kernel.rising))
     named = frozenset[str]().union(*(part.symbols() for part in parts if isinstance(part, Affine)))
-    within = {size for name in kernel.symbols if len(factors_of(name)) > 1 for size in factors_of(name)}
+    within = {size for name in kernel.symbols if len(factors_of(name)) > 1 for size in map(str, factors_of(name))}
     return tuple(name for name in kernel.symbols if name in named or name not in within)
 
 

@@ -223,7 +223,7 @@ def with_products(point: Point, names: Iterable[str], again: Callable[[Rows], Po
         again: finds a point that satisfies further rows, too.
     """
     sizes = {name: max(1, point[name]) for name in names}
-    factors = {name: factors_of(name) for name in sizes}
+    factors = {name: tuple(map(str, factors_of(name))) for name in sizes}
     parts = {name: each for name, each in factors.items() if len(each) > 1 and sizes.keys() >= {*each}}
     if all(sizes[name] == prod(sizes[f] for f in each) for name, each in parts.items()):
         return point

@@ -116,10 +116,10 @@ def rejoin(value: Affine) -> Affine:
 
 def simplify(value: Affine, extents: Mapping[str, int]) -> Affine:
     """`value` with divisions and remainders removed that the extents decide."""
-    divided = [term for term in value.terms if type(term[0]) is not str]
+    divided = [term for term in value.terms if not isinstance(term[0], str)]
     if not divided:
         return value
-    result = Affine(tuple([term for term in value.terms if type(term[0]) is str]), value.const)
+    result = Affine(tuple([term for term in value.terms if isinstance(term[0], str)]), value.const)
     for atom, coefficient in divided:
         match atom:
             case Div(arg, by):

@@ -71,9 +71,6 @@ def flatten(kernel: Kernel, loops: tuple[str, ...], name: str) -> Kernel:
     found = _Search(kernel, loops)
     ranges = {r.name: r for e in kernel.equations for r in (*e.loops, *e.reduced)}
     extents = tuple(ranges[loop].extent for loop in loops)
-    for loop, extent in zip(loops, extents, strict=True):
-        if not _is_size(extent):
-            raise StepError(f"loop '{loop}' has the extent {extent}, which is no size")
     equations, made = [], []
     for equation in kernel.equations:
         old = tuple(ranges[loop] for loop in found.groups.get(equation.target, ()))
@@ -90,11 +87,6 @@ def flatten(kernel: Kernel, loops: tuple[str, ...], name: str) -> Kernel:
     tensors = tuple(_with_one_dimension(t, found.first.get(t.name), extents) for t in kernel.tensors)
     derived = Flattened(extents, tuple(found.first.items()), tuple(made))
     return replace(kernel, tensors=tensors, equations=tuple(equations), origin=kernel, derived=derived)
-
-
-def _is_size(extent: Affine) -> bool:
-    """True for a number, a size, a product of sizes, or a multiple of these."""
-    return not extent.terms or (len(extent.terms) == 1 and isinstance(extent.terms[0][0], str) and not extent.const)
 
 
 def _listed(loops: tuple[Range, ...]) -> str:

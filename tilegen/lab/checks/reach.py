@@ -33,7 +33,7 @@ class Part:
     @cached_property
     def names(self) -> frozenset[str]:
         """The sizes that decide how often the loop runs; of a product of sizes the first one."""
-        return frozenset(factors_of(name)[0] for name in self.loop.extent.symbols())
+        return frozenset(name for each in self.loop.extent.symbols() for name in factors_of(each)[0].names())
 
     @property
     def rounds(self) -> int:

@@ -62,7 +62,10 @@ def of(extent: Affine) -> Formula:
     for atom, coefficient in extent.terms:
         match atom:
             case str():
-                part = Formula(((Fraction(1), factors_of(atom)),))
+                factors = factors_of(atom)
+                part = number(1) if len(factors) > 1 else Formula(((Fraction(1), (atom,)),))
+                for factor in factors[len(factors) == 1 :]:
+                    part *= of(factor)
             case Div(arg, by):
                 # (x + by - 1)/by is x/by rounded up.
                 whole = arg - (by - 1) if arg.const >= by - 1 else arg

@@ -62,7 +62,8 @@ class IndexWriter:
     def _atom(self, atom: Atom, factor: int) -> str:
         match atom:
             case str():
-                text = " * ".join(self.names[size] for size in factors_of(atom))
+                parts = factors_of(atom)
+                text = " * ".join(self.index(f, 7) for f in parts) if len(parts) > 1 else self.names[atom]
             case Div() if atom in self.counts:
                 text = self.counts[atom]
             case Div(arg, by) if never_negative(arg):
