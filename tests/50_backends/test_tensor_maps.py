@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.bulk_kernels import CASES
 from tests.support.written import tree_from
+from tilegen.api import load
 from tilegen.backends.calls.device_program import Program
 from tilegen.backends.calls.engine import BoundMap, Run
 from tilegen.backends.calls.host import HostArrays
@@ -52,6 +53,7 @@ class Driver:
     def __init__(self):
         self.calls, self.error = [], 0
         self.cuTensorMapEncodeTiled = FUNCTION(self._encode)
+        self.cuTensorMapEncodeIm2col = self._encode_windows
         self.cuGetErrorName = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(self._name)
         self._text = ctypes.create_string_buffer(b"CUDA_ERROR_INVALID_VALUE")
 
@@ -60,6 +62,12 @@ class Driver:
         self.calls.append((dtype, rank, address, *numbers, *enumerations))
         assert place % 64 == 0
         ctypes.memset(place, len(self.calls), 128)
+        return self.error
+
+    def _encode_windows(self, *arguments):
+        self.calls.append(
+            [list(each) if isinstance(each, ctypes.Array) else getattr(each, "value", each) for each in arguments[1:]]
+        )
         return self.error
 
     def _name(self, error, to):
@@ -95,6 +103,14 @@ def test_a_tensor_of_five_dimensions(driver):
     encode(TensorMap("x.map", "x", "f64", shape, (4, 8, 1, 2, 1), 32), 512, {"N": 6})
     strides = [256, 256 * 6, 256 * 42, 256 * 294]
     assert driver.calls == [(8, 5, 512, [32, 6, 7, 7, 3], strides, [4, 8, 1, 2, 1], [1] * 5, 0, 1, 2, 0)]
+
+
+def test_the_driver_is_told_where_windows_begin(driver):
+    (launch,) = lower(load("hconv").kernel("hconv", stride=2).schedule("pixels").tree)
+    encode(launch.maps[0], 512, {"B": 3, "H": 20, "W": 9, "C": 72})
+    # Rows of 5 windows from -1 to 7, which is 1 before the last element; columns of 10 from -1 to 17, 2 before it.
+    strides = [144, 144 * 9, 144 * 180]
+    assert driver.calls == [[6, 4, 512, [72, 9, 20, 3], strides, [-1, -1], [-1, -2], 64, 128, [1, 2, 2, 1], 0, 3, 2, 0]]
 
 
 def test_the_rows_of_a_tensor_may_be_apart(driver):

@@ -41,6 +41,31 @@ static CUresult encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t ra
     return CUDA_SUCCESS;
 }
 
+static CUresult encode_windows(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                               const cuuint64_t* extents, const cuuint64_t* strides, const int* lower,
+                               const int* upper, cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* steps,
+                               CUtensorMapInterleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                               CUtensorMapFloatOOBfill)
+{
+    std::memset(map, 0, sizeof *map);
+    note("map %llu", type);
+    note(" %llu", swizzle);
+    note(" %llu", reinterpret_cast<uintptr_t>(address));
+    for (cuuint32_t d = 0; d < rank - 2; ++d) {
+        note(" %llu", cuuint32_t(lower[d]));
+        note(" %llu", cuuint32_t(upper[d]));
+    }
+    for (cuuint32_t d = 0; d < rank; ++d)
+        note(" %llu", steps[d]);
+    for (cuuint32_t d = 0; d < rank; ++d) {
+        note(" %llu", extents[d]);
+        note(" %llu", d == 0 ? channels : d + 1 == rank ? pixels : 0);
+        note(" %llu", d + 1 < rank ? strides[d] : 1);
+    }
+    record += "\n";
+    return CUDA_SUCCESS;
+}
+
 extern "C" {
 
 const char* take_record()
@@ -114,10 +139,11 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** entry, unsigned, unsigned long long,
+cudaError_t cudaGetDriverEntryPointByVersion(const char* word, void** entry, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* found)
 {
-    *entry = reinterpret_cast<void*>(&encode);
+    const bool windows = !std::strcmp(word, "cuTensorMapEncodeIm2col");
+    *entry = windows ? reinterpret_cast<void*>(&encode_windows) : reinterpret_cast<void*>(&encode);
     *found = cudaDriverEntryPointSuccess;
     return cudaSuccess;
 }

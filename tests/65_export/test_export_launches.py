@@ -64,7 +64,16 @@ def lines_of(launch: Launch, sizes: Mapping[str, int], places: Mapping[str, int]
     for each in launch.maps:
         extents, strides = each.extents(sizes), (*each.strides(sizes), 1)
         numbers = [DATA_TYPES[each.dtype][1], SWIZZLES[each.swizzle], places[memory_of(each.buffer)]]
-        numbers += [n for dimension in zip(extents, each.box, strides, strict=True) for n in dimension]
+        box = each.box
+        if each.windows:  # what the recorder has in the place of a box
+            upper = [end.evaluate(sizes) for end in each.upper]
+            strides, corners = (
+                (*strides[:-1], 1),
+                [c % 2**32 for pair in zip(each.lower, upper, strict=True) for c in pair],
+            )
+            numbers += [*corners, *each.steps]
+            box = (each.box[0], *[0] * (len(extents) - 2), each.pixels)
+        numbers += [n for dimension in zip(extents, box, strides, strict=True) for n in dimension]
         lines.append(" ".join(["map", *map(str, numbers)]))
     shared = launch.shared_bytes if launch.shared_bytes > 48 * 1024 else 0
     lines += [f"shared {shared} of {launch.name}"] if shared else []
@@ -114,6 +123,7 @@ def scratch_places(made: Made, start: int, sizes: Mapping[str, int]) -> tuple[di
         ("conv2d", "strided", None),
         ("hgemm", "persistent", "hgemm"),
         ("hgemm", "clusters", "hgemm"),
+        ("hconv", "pixels", "hconv"),
         ("hgemm", "launched_early", "hgemm"),
         (SCALED, "blocks", None),
     ],

@@ -221,16 +221,26 @@ cudaError_t launch_tiles(int kernel, const Int (&tiles)[3], dim3 threads, unsign
 }
 
 //% endif %//
-//% if has_maps %//
+//% for windows in maps_of_windows %//
+//% if windows %//
+// The same of boxes of windows: where the first one begins, where the last one does behind the last element, and how many
+// channels and windows a box has.
+template <int rank>
+cudaError_t describe_windows(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
+                             const Int (&extents)[rank], const int (&lower)[rank - 2], const int (&upper)[rank - 2],
+                             cuuint32_t channels, cuuint32_t pixels, const cuuint32_t (&steps)[rank],
+                             CUtensorMapSwizzle swizzle)
+//% else %//
 // Describes a tensor to the hardware that copies boxes of it, the fastest dimension first.
 template <int rank>
 cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType type, int bytes, const void* array,
                      const Int (&extents)[rank], const cuuint32_t (&box)[rank], const cuuint32_t (&steps)[rank],
                      CUtensorMapSwizzle swizzle)
+//% endif %//
 {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found;
-    const char* const word = "cuTensorMapEncodeTiled";
+    const char* const word = "cuTensorMapEncode${"Im2col" if windows else "Tiled"}";
     const cudaError_t error = cudaGetDriverEntryPointByVersion(word, &entry, 12000, cudaEnableDefault, &found);
     if (error != cudaSuccess || found != cudaDriverEntryPointSuccess)
         return fail(error ? error : cudaErrorInsufficientDriver,
@@ -240,8 +250,8 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
         shape[d] = cuuint64_t(extents[d]);
         strides[d] = d == 0 ? cuuint64_t(bytes) * shape[0] : strides[d - 1] * shape[d];
     }
-    const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
-    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, box, steps,
+    const auto encode = reinterpret_cast<decltype(&cuTensorMapEncode${"Im2col" if windows else "Tiled"})>(entry);
+    const CUresult result = encode(map, type, rank, const_cast<void*>(array), shape, strides, ${"lower, upper, channels, pixels" if windows else "box"}, steps,
                                    CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
@@ -249,7 +259,7 @@ cudaError_t describe(CUtensorMap* map, const char* name, CUtensorMapDataType typ
     return cudaSuccess;
 }
 
-//% endif %//
+//% endfor %//
 //% for launch in launches.values() %//
 cudaError_t launch_${launch.name}([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue, cudaStream_t stream)
 {
@@ -260,7 +270,7 @@ cudaError_t launch_${launch.name}([[maybe_unused]] const Sizes& size, const Argu
     //% for map in launch.maps %//
     CUtensorMap map_${loop.index0} = {};
     if (queue)
-        if (cudaError_t error = describe<${map.box | length}>(&map_${loop.index0}, ${say.described(map)}))
+        if (cudaError_t error = ${"describe_windows" if map.windows else "describe"}<${map.shape | length}>(&map_${loop.index0}, ${say.described(map)}))
             return error;
     //% endfor %//
     const void* arguments[] = {${say.arguments_of(launch)}};

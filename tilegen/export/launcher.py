@@ -61,7 +61,7 @@ def launcher(interface: Interface, table: Sequence[Version], title: str, archs: 
         scratch=scratch_buffers(interface.tree),
         table=table,
         launches=launches,
-        has_maps=has_maps,
+        maps_of_windows=sorted({each.windows is not None for launch in launches.values() for each in launch.maps}),
         short_types=short,
         rounded=_ROUNDED,
         dtype_bytes=DTYPE_BYTES,
@@ -117,7 +117,12 @@ class _Parts:
     def described(self, each: TensorMap) -> str:
         """The arguments that describe a tensor."""
         name, extents = self._names[memory_of(each.buffer)], ", ".join(map(self._write.value, each.shape))
-        kind, box = f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}", ", ".join(map(str, each.reach))
-        box += "}, {" + ", ".join(map(str, each.steps))
+        kind, steps = f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}", ", ".join(map(str, each.steps))
+        if each.windows:
+            upper = ", ".join(f"int({self._write.value(end)})" for end in each.upper)
+            box = f"{{{', '.join(map(str, each.lower))}}}, {{{upper}}}, {each.box[0]}, {each.pixels}"
+        else:
+            box = f"{{{', '.join(map(str, each.reach))}}}"
         swizzle = f"CU_TENSOR_MAP_SWIZZLE_{f'{each.swizzle}B' if each.swizzle else 'NONE'}"
-        return f'"{name}", {kind}, {DTYPE_BYTES[each.dtype]}, given.{name}, {{{extents}}}, {{{box}}}, {swizzle}'
+        what = f'"{name}", {kind}, {DTYPE_BYTES[each.dtype]}, given.{name}, {{{extents}}}'
+        return f"{what}, {box}, {{{steps}}}, {swizzle}"

@@ -16,6 +16,7 @@ from tilegen.errors import TilegenError
 from tilegen.interpreter import scalar
 from tilegen.interpreter.code import CodeWriter, write
 from tilegen.interpreter.dtypes import Array, check_arguments, from_values, to_values
+from tilegen.interpreter.windows import shown_by
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, FLOATS, Buffer, Tree
 
@@ -74,10 +75,10 @@ def execute(
     for n, number in enumerate(tree.kernel.scalars):
         names[f"scalar{n}"] = to_values(np.asarray(arrays[number.name]), number.dtype).item()
     for buffer in tree.buffers:
-        n, home = writer.buffers[buffer.name], memory_of(buffer.name)
+        n, home = writer.buffers[buffer.name], buffer.name if buffer.windows else memory_of(buffer.name)
         count = prod(writer.shapes[buffer.name])
         if home not in memory:  # the old values of an updated tensor come first
-            memory[home] = _memory(buffer, writer.shapes[buffer.name], arrays)
+            memory[home] = _memory(buffer, writer.shapes[buffer.name], arrays, sizes)
             known[home] = bytearray(b"\1" if buffer.role == "input" else b"\0") * count
         names[f"data{n}"], names[f"set{n}"] = memory[home], known[home]
         names[f"unset{n}"] = bytes(count)
@@ -98,11 +99,12 @@ def _compile(text: str, name: str) -> CodeType:
     return compile(text, name, "exec")
 
 
-def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array]) -> Any:
+def _memory(buffer: Buffer, shape: tuple[int, ...], arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
     letter = _MEMORY.get(buffer.dtype, "q")
     if buffer.role != "input":
         return array(letter, bytes(prod(shape) * array(letter).itemsize))
     values = to_values(np.asarray(arrays[memory_of(buffer.name)]), buffer.dtype)
+    values = shown_by(buffer.windows, sizes, values) if buffer.windows else values
     kind: type[Any] = {"f": np.float32, "d": np.float64, "q": np.int64}[letter]
     return array(letter, np.ascontiguousarray(values.astype(kind)).tobytes())
 

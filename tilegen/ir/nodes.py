@@ -20,6 +20,7 @@ from tilegen.ir.parts.lists import LISTS, Hits
 from tilegen.ir.parts.named import Named
 from tilegen.ir.parts.role import Role
 from tilegen.ir.parts.swizzle import Swizzle
+from tilegen.ir.parts.windows import Windows
 from tilegen.ir.printing.shown import counted, listing
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ Expr = Const | Index | Load | Gather | Op | Cast | Scalar
 
 @dataclass(frozen=True)
 class Tensor:
-    """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory."""
+    """A named array of a kernel. `order` lists the dimensions from the slowest to the fastest in memory.
+
+    An input that has `windows` is no array of a call: these say which element of another one each of its own is.
+    """
 
     name: str
     dtype: str
@@ -130,6 +134,7 @@ class Tensor:
     role: str  # "input", "output" or "intermediate"
     order: tuple[int, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    windows: Windows | None = None
 
 
 @dataclass(frozen=True)
@@ -246,7 +251,8 @@ class Buffer:
     What is loaded of a `streamed` one need not stay in a cache. A shared one begins at a multiple of `align` bytes: of
     16, which are the most that a thread takes at once, or of more where an instruction asks for that.
     With a `fragment`, the registers of a warp's lanes hold it together: the dimensions `fragment_dims` are the indices
-    of the fragment, in its order, and each element of the others has such a block of its own.
+    of the fragment, in its order, and each element of the others has such a block of its own. What has `windows` is not
+    stored.
     """
 
     name: str
@@ -266,6 +272,7 @@ class Buffer:
     align: int = 16
     fragment: Fragment | None = None
     fragment_dims: tuple[int, ...] = ()
+    windows: Windows | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

@@ -16,7 +16,7 @@ from tilegen.ir.nodes import ONLY, Access, Condition, Gather, Load, Loop, Node, 
 T = TypeVar("T")
 
 # Fields that describe where a value came from, or are declared elsewhere; no traversal looks into them.
-_PROVENANCE = ("span", "step", "kernel", "origin", "instruction", "fragment")
+_PROVENANCE = ("span", "step", "kernel", "origin", "instruction", "fragment", "windows")
 
 
 # Words in the annotations of fields that hold no dataclass value.

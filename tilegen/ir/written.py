@@ -21,7 +21,8 @@ def tree_of(kernel: Kernel) -> Tree:
 
 def buffer_of(tensor: Tensor) -> Buffer:
     """The tensor in global memory."""
-    return Buffer(tensor.name, tensor.dtype, tensor.shape, "global", tensor.order, tensor.role, span=tensor.span)
+    what = tensor.name, tensor.dtype, tensor.shape, "global", tensor.order, tensor.role
+    return Buffer(*what, windows=tensor.windows, span=tensor.span)
 
 
 def derive(

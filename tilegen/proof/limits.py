@@ -55,7 +55,7 @@ def check_pitches(launch: Launch, facts: Facts) -> int:
     for buffer in {b.name: b for b in (*launch.memory, *launch.buffers.values())}.values():
         name = memory_of(buffer.name)
         given = pitch_of(name) if name in tensors and pitch_of(name) in launch.kernel.sizes else ""
-        if given == "" and buffer.pitch is None:
+        if (given == "" or buffer.windows) and buffer.pitch is None:
             continue
         if given == "" or buffer.pitch != var(given):
             apart = f"{row_of(buffer)} elements apart"

@@ -27,6 +27,16 @@ class Wrong(Exception):
     pass
 
 
+def shown_by(windows, place, sizes):
+    """(the tensor, the element of it) that windows show at a place; it may be outside."""
+    words = {}
+    for digits, rest in zip(windows.digits, place, strict=True):
+        for word, extent in reversed(digits[1:]):
+            rest, words[word] = divmod(rest, extent.evaluate(sizes))
+        words[digits[0][0]] = rest
+    return windows.tensor, tuple(i.evaluate({**sizes, **words}) for i in windows.index)
+
+
 def lies_in(name):
     """The memory of a buffer: the old values of a tensor that a kernel updates are where the new ones will be."""
     return name[: -len(".old")] if name.endswith(".old") else name
@@ -188,6 +198,10 @@ class Run:
             return self.terms.of("const", access.fallback.value)
         self._note(buffer, place, False, path)
         key = lies_in(buffer.name), place
+        if buffer.windows:
+            key = shown_by(buffer.windows, place, self.sizes)
+            if not all(0 <= p < s for p, s in zip(key[1], self.shapes[key[0]], strict=True)):
+                return self.terms.of("const", buffer.windows.fallback.value)
         if key not in self.memory and (buffer.role == "input" or f"{buffer.name}.old" in self.buffers):
             self.memory[key] = self.terms.of("input", *key)
         if key not in self.memory:

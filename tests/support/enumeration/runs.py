@@ -63,7 +63,7 @@ def _same_results(kernel, sizes):
     while first.origin is not None and not isinstance(first.derived, Flattened):
         first = first.origin
     if first.origin is not None:
-        arrays = drawn(first.origin, dict(sizes), partial(np.random.default_rng(1).integers, -3, 4))
+        arrays = drawn(first.written_kernel, dict(sizes), partial(np.random.default_rng(1).integers, -3, 4))
         expected = reference(first.origin, dict(sizes), arrays)
         found = run(tree_of(first), dict(sizes), arrays)
         if any(np.any(want.written & (found[name] != want.value)) for name, want in expected.items()):

@@ -22,7 +22,7 @@ import numpy as np
 from tests.support.enumeration.runs import verdict
 from tests.support.enumeration.structure import structure
 from tests.support.generators.atomics import atomics_recipe
-from tests.support.generators.flat import flatten
+from tests.support.generators.flat import flatten, windows
 from tests.support.generators.meaning import build_kernel, check_refusal, error_at, meant_otherwise, small_sizes
 from tests.support.generators.prefixes import runs_along, scan_recipe
 from tests.support.generators.programs import any_text, holds, points, random_sizes
@@ -104,6 +104,8 @@ def draw(pick, text, kernel, number=0):
     arrays = arrays_for(kernel, sizes, number)
     case = Case(text, start(kernel), sizes, arrays, reference(kernel, sizes, arrays)["out"])
     compare_meaning(case, kernel)
+    if pick([True] * 3 + [False] * 2) and (step := windows(pick, case.scheduled.tree)):
+        attempt(case, step)
     if pick([True] + [False] * 4) and (step := flatten(pick, case.scheduled.tree)):
         attempt(case, step)
     return case, recipe(pick, case.scheduled.tree, tiles)

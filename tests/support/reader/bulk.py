@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from tests.support.enumeration.machine import shown_by
 from tests.support.reader import c_text
 from tests.support.reader.calls import same
 from tests.support.reader.dealt import DealtTiles
@@ -105,14 +106,17 @@ class BulkTexts(Values, DealtTiles):
             case Fence(buffers=held):
                 self.hold(held, texts)
             case Box():
-                self.said(line.box_of_blocks if node.blocks else line.box, node, texts)
+                words = line.box_of_blocks if node.blocks else line.box
+                self.said(words.replace("_box_", "_windows_") if node.windows else words, node, texts)
             case _:
                 raise TypeError(f"bulk.py does not know {node}")
 
     def said(self, words, node, texts):
         """The next statement is the call that these words are, of what the node says."""
         said = {**vars(node), "earlier_": "earlier_" if getattr(node, "left", 0) else ""}
-        said |= {"rank": len(node.coordinates)} if isinstance(node, Box) else {}
+        if isinstance(node, Box):
+            coordinates = self._of_windows(node) if node.windows else node.coordinates
+            said |= {"rank": len(node.windows.index if node.windows else coordinates), "coordinates": coordinates}
         said |= {"parity": node.number % 2} if isinstance(node, Event) else {}
         wanted, kind, names = re.fullmatch(r"(.+?)(?:<(.*)>)?\((.*)\)", words).groups()
         given = [(name, said[name]) for name in re.findall(r"\w+", names)]
@@ -126,6 +130,13 @@ class BulkTexts(Values, DealtTiles):
         read += [self._read(name, value, text) for (name, value), text in zip(given[len(read) :], values, strict=True)]
         for (name, value), mine in zip(given, read, strict=True):
             same(mine, self._meant(name, value), f"the {name} of {found}")
+
+    def _of_windows(self, box):
+        """Where the first of the windows begins, and how far from there the box is, the fastest dimension first."""
+        digits, place = box.windows.digits, [c.evaluate(self.env) for c in box.coordinates[::-1]]
+        inner = {group[0][0]: at for group, at in zip(digits[1:-1], place[1:-1], strict=True)}
+        _, first = shown_by(box.windows, [place[0], *[0] * len(inner), place[-1]], self.env)
+        return [*first[::-1], *(inner.get(m.inner, 0) * m.inner_step for m in box.windows.moved[::-1])]
 
     def _read(self, name, value, text):
         """An argument in the text: of addresses the place."""

@@ -11,6 +11,7 @@ from functools import reduce
 from math import inf
 
 from tests.support.reader import c_text
+from tests.support.reader.windows import holds, is_shown, shown
 from tilegen.backends.text.values.dialect import CUDA, OPENCL
 from tilegen.backends.text.values.wrapping import may_wrap
 from tilegen.interpreter.scalar import converter
@@ -98,7 +99,8 @@ class Values:
         return tuple(places)
 
     def plain(self, access):
-        return ("load", *self.place_of(access))
+        windows = self.launch.buffers[access.buffer].windows
+        return shown(self, access, windows) if windows else ("load", *self.place_of(access))
 
     def in_ring(self, at):
         """The slot and the parity of the phase."""
@@ -320,7 +322,9 @@ class Values:
             case ("cast", words, value):
                 return cast_term(" ".join(words), self.term(value))
             case ("choice", *args):
-                return ("select", *map(self.term, args))
+                test, then, other = map(self.term, args)
+                test = holds(test) if is_shown(then, self.launch) else test
+                return ("select", test, then, other)
             case ("call", "before", (), (("name", ring), slot)):
                 return (self.term(slot) - 1) % self.scope[ring].slots
             case ("call", word, _, args):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from tests.support.enumeration.machine import shown_by
 from tests.support.enumeration.runs import Wrong
 from tilegen.ir.affine import const
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Const
@@ -119,14 +120,14 @@ class BulkThread:
         if barrier != wanted:
             raise Wrong("hang")
         blocks = self.reached(copy.blocks, barrier)
-        tensor = self.home.launch.buffers[each.buffer]
+        name = each.windows.tensor if each.windows else each.buffer
+        tensor = next(b for b in self.home.launch.memory if b.name == name)
         first = [c.evaluate(self.env) for c in copy.coordinates]
         place = self._linear(copy.place) * size
         if place % 128 or each.box[0] * size % 16:
             raise Wrong("misaligned")
         number = 0
-        for offsets in product(*map(range, reversed(each.box))):
-            index = [c + o * step for c, o, step in zip(first, reversed(offsets), each.steps, strict=True)]
+        for index in self._im2col(each, first) if each.windows else _tiled(each, first):
             inside = all(0 <= i < n for i, n in zip(index, each.extents(self.home.sizes), strict=True))
             at = dict(zip(reversed(tensor.order), index, strict=True))
             source = Access(tensor.name, tuple(const(at[d]) for d in range(len(at))))
@@ -139,6 +140,25 @@ class BulkThread:
             shared.expected[barrier] -= number * size
             shared.end_phase(barrier)
         return number * size
+
+    def _im2col(self, each, first):
+        """The elements of a box of windows, as the hardware walks: channels, then along rows of where windows begin."""
+        windows, sizes, extents = each.windows, self.home.sizes, each.extents(self.home.sizes)
+        _, place = shown_by(windows, first[::-1], sizes)
+        inner = {digits[0][0]: at for digits, at in zip(windows.digits[1:], first[-2::-1], strict=True)}
+        offsets = [inner.get(m.inner, 0) * m.inner_step for m in windows.moved[::-1]]
+        channel, *begins, image = place[::-1]
+        begins = [b - o for b, o in zip(begins, offsets, strict=True)]
+        upper = [n - 1 + end.evaluate(sizes) for n, end in zip(extents[1:-1], each.upper, strict=True)]
+        for _ in range(each.pixels):
+            yield from ((channel + c, *map(sum, zip(begins, offsets, strict=True)), image) for c in range(each.box[0]))
+            for d, step in enumerate(each.steps[1:-1]):
+                begins[d] += step
+                if begins[d] <= upper[d]:
+                    break
+                begins[d] = each.lower[d]
+            else:
+                image += 1
 
     def _linear(self, access):
         """The place of an element in its buffer, no swizzle applied."""
@@ -178,6 +198,12 @@ class BulkThread:
             return  # the consumers wait for what the producer has started
         if not any(self.thread) and any(self.last_seen(self.shared, b) < n - 1 for b, n in self.shared.ended.items()):
             raise Wrong("race")
+
+
+def _tiled(each, first):
+    """The elements of a box, the fastest dimension first."""
+    for offsets in product(*map(range, reversed(each.box))):
+        yield [c + o * step for c, o, step in zip(first, reversed(offsets), each.steps, strict=True)]
 
 
 def swizzled(address, span):

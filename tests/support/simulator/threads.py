@@ -8,8 +8,10 @@ not reach), "bounds", "uninitialised", "misaligned", "scope", "values" (an outpu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+from tests.support.enumeration.machine import shown_by
 from tests.support.enumeration.runs import Wrong, as_written, lies_in, verdict  # noqa: F401
 from tests.support.simulator.bulk import BulkMemory, BulkThread
 from tests.support.simulator.grid import BLOCKS, THREADS, TileThread, blocks_of, coordinates
@@ -73,6 +75,8 @@ class _Launch:
     """One launch; `memory` is global memory, (buffer, place) -> term."""
 
     def __init__(self, launch, sizes, memory, terms, reordered):
+        seen = {b.windows.tensor for b in launch.buffers.values() if b.windows}
+        launch = replace(launch, buffers={**launch.buffers, **{b.name: b for b in launch.memory if b.name in seen}})
         self.launch, self.sizes, self.memory = launch, sizes, memory
         self.terms, self.reordered = terms, reordered
         self.inputs = {lies_in(t.name) for t in launch.kernel.tensors if t.role == "input"}
@@ -346,6 +350,10 @@ class _Thread(Values, Lane, BlockThread, WarpgroupLane, BulkThread, RingThread, 
         if space in ("register", "vector", "lanes"):
             return self._register(access.buffer, place)
         key = self._key(space, access, place)
+        if windows := self.home.launch.buffers[access.buffer].windows:
+            name, place = key = shown_by(windows, place, self.home.sizes)
+            if not all(map(range.__contains__, map(range, self.home.shapes[name]), place)):
+                return self.home.terms.of("const", windows.fallback.value)
         self._note(space, key, False)
         memory = self.shared if space == "shared" else self.home.memory
         if key not in memory:

@@ -94,6 +94,13 @@ def _arguments(launch: Launch, language: str) -> list[dict[str, str]]:
     ]
 
 
+def _box_data(each: TensorMap) -> dict[str, Any]:
+    if not each.windows:
+        return {"box": each.reach}
+    upper = [str(end) for end in each.upper]
+    return {"im2col": {"lower": each.lower, "upper": upper, "channels": each.box[0], "pixels": each.pixels}}
+
+
 def _map_data(each: TensorMap) -> dict[str, Any]:
     return {
         "name": each.name,
@@ -101,7 +108,7 @@ def _map_data(each: TensorMap) -> dict[str, Any]:
         "type": f"CU_TENSOR_MAP_DATA_TYPE_{DATA_TYPES[each.dtype][0]}",
         "dimensions": [str(extent) for extent in each.shape],
         "element_bytes": DTYPE_BYTES[each.dtype],
-        "box": each.reach,
+        **_box_data(each),
         "element_strides": each.steps,
         "swizzle_bytes": each.swizzle,
     }

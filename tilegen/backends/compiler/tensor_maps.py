@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from tilegen.errors import DeviceError
+from tilegen.ir.affine import Affine
 from tilegen.lowering.launch.tensor_maps import TensorMap
 
 BYTES = 128
@@ -46,7 +47,8 @@ def encode(tensor_map: TensorMap, address: int, sizes: Mapping[str, int]) -> byt
     Raises:
         DeviceError: there is no driver, an old one, or one that refuses the map.
     """
-    names = frozenset().union(*(extent.names() for extent in (tensor_map.row, *tensor_map.shape)))
+    parts = (tensor_map.row, *tensor_map.shape, *(tensor_map.upper if tensor_map.windows else ()))
+    names = frozenset().union(*map(Affine.names, parts))
     return _encode_once(tensor_map, address, tuple((name, sizes[name]) for name in sorted(names)))
 
 
@@ -57,14 +59,22 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
     memory = ctypes.create_string_buffer(BYTES + _ALIGNMENT)
     place = -(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT
     library = load_driver()
-    error = library.cuTensorMapEncodeTiled(
+    if tensor_map.windows:
+        encode = library.cuTensorMapEncodeIm2col
+        corners = tensor_map.lower, tuple(each.evaluate(dict(sizes)) for each in tensor_map.upper)
+        box = *((ctypes.c_int * (rank - 2))(*each) for each in corners), tensor_map.box[0], tensor_map.pixels
+        words = f"windows from {corners[0]} to {corners[1]} and boxes of {tensor_map.pixels} x {tensor_map.box[0]}"
+    else:
+        encode, box = library.cuTensorMapEncodeTiled, ((ctypes.c_uint32 * rank)(*tensor_map.reach),)
+        words = f"boxes of {tensor_map.reach}"
+    error = encode(
         ctypes.c_void_p(place),
         ctypes.c_int(DATA_TYPES[tensor_map.dtype][1]),
         ctypes.c_uint32(rank),
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),
         (ctypes.c_uint64 * max(1, rank - 1))(*strides),  # of one dimension too, the driver wants an array
-        (ctypes.c_uint32 * rank)(*tensor_map.reach),
+        *box,
         (ctypes.c_uint32 * rank)(*tensor_map.steps),
         ctypes.c_int(_NOT_INTERLEAVED),
         ctypes.c_int(_SWIZZLES[tensor_map.swizzle]),
@@ -74,7 +84,7 @@ def _encode_once(tensor_map: TensorMap, address: int, sizes: tuple[tuple[str, in
     if error:
         message = (
             f"the CUDA driver makes no tensor map of {tensor_map.buffer}, {tensor_map.dtype} at address {address:#x}, "
-            f"with extents {extents}, strides of {strides} bytes and boxes of {tensor_map.reach}: "
+            f"with extents {extents}, strides of {strides} bytes and {words}: "
             f"{error_name(library, error)}"
         )
         raise DeviceError(message, notes=("a schedule without bulk(...) needs no tensor map",))

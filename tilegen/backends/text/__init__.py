@@ -123,6 +123,7 @@ def _describe_arrays(launch: Launch, names: Mapping[str, str]) -> str:
     ordered = (*(memory_of(tensor.name) for tensor in launch.kernel.tensors), *launch.tensors)
     every = dict.fromkeys(name for name in ordered if name in found)
     held = {memory_of(name): buffer for name, buffer in launch.buffers.items()}  # of one updated, the old values too
+    held |= {b.name: b for b in launch.memory if b.name in held and not b.windows}
     shapes = ("".join(f"[{_in_tiles(extent)}]" for extent in scratch_extents(held[name])) for name in every)
     listed = ", ".join(names[name] + shape for name, shape in zip(every, shapes, strict=True))
     written = {memory_of(name) for name in written_by(launch)}
@@ -163,8 +164,12 @@ def _describe_map(each: TensorMap, names: Mapping[str, str]) -> str:
         strides.append("*".join([str(known), *open_]))
     parts = [f"{DATA_TYPES[each.dtype][0]}, dimensions {_in_brackets(formula(extent) for extent in each.shape)}"]
     parts += [f"strides {_in_brackets(strides)}"] if strides else []
-    parts += [f"box {_in_brackets(map(str, each.reach))}"]
-    parts += [f"element strides {_in_brackets(map(str, each.steps))}"] if each.spaced else []
+    if each.windows:
+        parts += [f"im2col from {_in_brackets(map(str, each.lower))} to {_in_brackets(map(formula, each.upper))}"]
+        parts += [f"{each.box[0]} channels, {each.pixels} pixels"]
+    else:
+        parts += [f"box {_in_brackets(map(str, each.reach))}"]
+    parts += [f"element strides {_in_brackets(map(str, each.steps))}"] if max(each.steps) > 1 else []
     parts += [f"swizzle {f'{each.swizzle}B' if each.swizzle else 'NONE'}"]
     return f"{names[each.name]} describes {each.buffer}: {', '.join(parts)}"
 

@@ -29,6 +29,31 @@ __device__ __forceinline__ void multicast_box_2d(void* to, const TensorMap& map,
                  ::"r"(place), "l"(&map), "r"(at), "h"(static_cast<unsigned short>(blocks)), "r"(c0), "r"(c1) : "memory");
 }
 
+// Starts the copy of a box of windows (im2col): of as many as the box has, from the one that begins at c0, .. on, what is
+// o0, .. from where each begins. After the last window of a row comes the first of the next one.
+__device__ __forceinline__ void copy_windows_4d(void* to, const TensorMap& map, unsigned long long* barrier,
+    int c0, int c1, int c2, int c3, int o0, int o1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+                 ::"r"(place), "l"(&map), "r"(at), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
+                   "h"((unsigned short)o0), "h"((unsigned short)o1) : "memory");
+}
+
+// The same to one place in several blocks of the cluster.
+__device__ __forceinline__ void multicast_windows_4d(void* to, const TensorMap& map, unsigned long long* barrier,
+    int blocks, int c0, int c1, int c2, int c3, int o0, int o1)
+{
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {%4, %5, %6, %7}], [%2], {%8, %9}, %3;"
+                 ::"r"(place), "l"(&map), "r"(at), "h"((unsigned short)blocks), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
+                   "h"((unsigned short)o0), "h"((unsigned short)o1) : "memory");
+}
+
 // All threads of the blocks of a cluster wait for each other.
 __device__ __forceinline__ void wait_for_cluster()
 {

@@ -43,6 +43,9 @@ def _integers(function: Function, launch: Launch, memory: list[Buffer]) -> froze
     printed = {value for node in function.body for value in expressions(node).printed}
     printed |= {v.extent for v in nodes(function.body) if isinstance(v, For)}
     printed |= {extent for b in memory if b.space == "global" for extent in stored_extents(b)[1:]}
+    seen = [b.windows for b in memory if b.windows]
+    printed |= {extent for w in seen for extent in launch.buffers[w.tensor].shape}
+    printed |= {extent for w in seen for extent in w.extents.values()}
     printed |= {launch.buffers[g.buffer].shape[d] for g in gathers(function.body) for d in g.tested}
     return names_in(printed)
 

@@ -51,6 +51,24 @@ def _boxes(first: int) -> list[Words]:
     ]
 
 
+def _windows(first: int) -> list[Words]:
+    """Of each rank, for the function of rank 4; each dimension but the first and the last has an offset, too."""
+    return [
+        {
+            "4d": f"{rank}d",
+            "int c0, int c1, int c2, int c3": ", ".join(f"int c{n}" for n in range(rank)),
+            "int o0, int o1": ", ".join(f"int o{n}" for n in range(rank - 2)),
+            f"%{first}, %{first + 1}, %{first + 2}, %{first + 3}": ", ".join(f"%{first + n}" for n in range(rank)),
+            f"%{first + 4}, %{first + 5}": ", ".join(f"%{first + rank + n}" for n in range(rank - 2)),
+            '"r"(c0), "r"(c1), "r"(c2), "r"(c3)': ", ".join(f'"r"(c{n})' for n in range(rank)),
+            '"h"((unsigned short)o0), "h"((unsigned short)o1)': ", ".join(
+                f'"h"((unsigned short)o{n})' for n in range(rank - 2)
+            ),
+        }
+        for rank in range(3, 6)
+    ]
+
+
 def _magnitudes(kinds: Words) -> list[Words]:
     """C type -> the unsigned one."""
     return [{"of_int": f"of_{k.replace(' ', '_')}", "int": k, "unsigned": u, "uint": u} for k, u in kinds.items()]
@@ -97,6 +115,8 @@ _LIKE: Mapping[str, Mapping[str, Sequence[Words]]] = {
         ],
         "copy_box_2d": _boxes(3),
         "multicast_box_2d": _boxes(4),
+        "copy_windows_4d": _windows(3),
+        "multicast_windows_4d": _windows(4),
         "store_box_2d": _boxes(2),
     },
     "opencl": {

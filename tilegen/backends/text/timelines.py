@@ -11,6 +11,7 @@ from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, var
 from tilegen.ir.nodes import Access, Condition
+from tilegen.ir.parts.windows import Windows
 from tilegen.ir.walk import rewrite_indices
 from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
@@ -87,7 +88,8 @@ def timeline_lines(node: TimelineNode, writer: Writer, lines: Callable[[Iterable
         case Fence():
             return hold_lines(node.buffers, writer) or said.call(line.fence)
         case Box():
-            return said.call(line.box_of_blocks if node.blocks else line.box)
+            words = line.box_of_blocks if node.blocks else line.box
+            return said.call(words.replace("_box_", "_windows_") if node.windows else words)
         case LookBack():
             return said.call(line.wait)
 
@@ -144,7 +146,9 @@ class _Said:
             case "barriers":
                 return ", ".join(writer.names[name] for name in node.buffers)
             case "rank":
-                return len(node.coordinates)
+                return len(node.windows.index if node.windows else node.coordinates)
+            case "coordinates" if node.windows:
+                return ", ".join(_of_windows(node.windows, node.coordinates, writer))
             case "coordinates":
                 return ", ".join(_coordinates(node.coordinates, writer))
             case _:
@@ -214,6 +218,16 @@ def _coordinates(coordinates: Iterable[Affine], writer: Writer) -> list[str]:
     """The coordinates of a box as the integers of 32 bits that the hardware takes."""
     integers = [writer.index(c) for c in coordinates]
     return [f"static_cast<int>({c})" for c in integers] if writer.wide else integers
+
+
+def _of_windows(windows: Windows, coordinates: tuple[Affine, ...], writer: Writer) -> list[str]:
+    """Where the first of the windows begins, then how far from that the box is in it, the fastest dimension first."""
+    index = dict(zip(windows.digits, coordinates[::-1], strict=True))
+    inner = {group: index[group] for group in index if group[0][0] in {each.inner for each in windows.moved}}
+    places = {group[0][0]: place for group, place in inner.items()}
+    offsets = [places.get(each.inner, const(0)) * each.inner_step for each in windows.moved]
+    reader, first = writer.through(windows, [const(0) if group in inner else index[group] for group in index])
+    return [*_coordinates(first[::-1], reader), *_coordinates(offsets[::-1], writer)]
 
 
 def _first_place(access: Access, writer: Writer) -> str:

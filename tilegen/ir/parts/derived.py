@@ -111,4 +111,11 @@ class Flattened:
     loops: tuple[tuple[str, str, tuple[Range, ...]], ...]
 
 
-Derived = Split | ComputedAt | RoundedUp | Limited | Regrouped | Ranked | Anchored | BestOfTiles | Flattened
+@dataclass(frozen=True)
+class Windowed:
+    """The kernel reads an input by the tensor `view` of its windows."""
+
+    view: str
+
+
+Derived = Split | ComputedAt | RoundedUp | Limited | Regrouped | Ranked | Anchored | BestOfTiles | Flattened | Windowed

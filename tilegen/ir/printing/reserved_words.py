@@ -49,7 +49,7 @@ _EVERYWHERE_PATTERN = re.compile(
     # what a text calls
     r"|abs_of_(int|char|signed_char|long|long_long)"
     r"|(int|u?char|(un)?signed_char|long|long_long)_of_(float|double)"
-    r"|wait_\w+|(copy|store|multicast)_box_\dd"
+    r"|wait_\w+|(copy|store|multicast)_(box|windows)_\dd"
     r"|v(load|store)\d+|(sum|prod|max|min|argmax|argmin|ones|linear)_(of|along|up_to|ahead_of)_\w*lanes?"
     r"|(sum|prod|max|min|linear)_of_(two|blocks_before)|atomic_add_(float|double)\d*"
     r"|as_(u?(char|short|int|long)|float|double)\d*|get_(group|local)_id|get_num_groups"

@@ -21,6 +21,7 @@ from tilegen.ir.nodes import (
     Tree,
 )
 from tilegen.ir.parts.lists import Hits
+from tilegen.ir.parts.windows import Windows
 from tilegen.ir.reductions.linear import LINEAR, after_step
 from tilegen.ir.reductions.ragged import term_of
 
@@ -58,8 +59,17 @@ def show_buffer(buffer: Buffer) -> str:
         text += " in fragments"
     if buffer.role != "copy":
         where = f", in the memory of {memory_of(buffer.name)}" if memory_of(buffer.name) != buffer.name else ""
+        where = f", {show_windows(buffer.windows)}" if buffer.windows else where
         return f"{text}  {buffer.role}{where}"
     return f"{text}  copy of {buffer.copy_of}, in {buffer.scope}"
+
+
+def show_windows(windows: Windows) -> str:
+    """What they show, and which words a place consists of where it has several."""
+    element = f"{windows.tensor}[{', '.join(map(str, windows.index))}]"
+    fallback = f" else {show_expr(windows.fallback)}" if windows.fallback else ""
+    several = [", ".join(word for word, _ in group) for group in windows.digits if len(group) > 1]
+    return f"shows {element}{fallback}" + (f" for all {' and all '.join(several)}" if several else "")
 
 
 def _node(node: Node, depth: int) -> list[str]:

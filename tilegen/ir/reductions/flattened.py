@@ -140,7 +140,9 @@ def _with_one_dimension(tensor: Tensor, first: int | None, extents: tuple[Affine
     if not is_row_major(tensor, first, count):
         raise StepError(f"these dimensions of '{tensor.name}' do not lie one after another in storage")
     order = (d - (count - 1) * (d > first) for d in tensor.order if not first < d < first + count)
-    return replace(tensor, shape=splice(tensor.shape, first, count, (product_of(extents),)), order=tuple(order))
+    windows = tensor.windows and tensor.windows.joined(first, count)
+    shape = splice(tensor.shape, first, count, (product_of(extents),))
+    return replace(tensor, shape=shape, order=tuple(order), windows=windows)
 
 
 def _with_one_loop(equation: Equation, old: tuple[Range, ...], flat: Range, first: Mapping[str, int]) -> Equation:

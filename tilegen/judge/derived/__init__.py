@@ -4,7 +4,8 @@ Each step back along `origin` is one theorem: a reduction is the combination of 
 where it is read has the values that it had (`computed`), a range rounded up adds zeros alone (`rounded`), fewer sizes
 change nothing (`limited`), a prefix made of other results has its terms (`regrouped`), a list stores each hit at its
 rank (`ranked`), the best of a row are in its best tiles (`best_of_tiles`), dimensions side by side are one
-(`flattened`). Each value is defined before it is read (`recurrences`).
+(`flattened`), windows of an input show its elements (`windowed`). Each value is defined before it is read
+(`recurrences`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tilegen.ir.parts.derived import (
     Regrouped,
     RoundedUp,
     Split,
+    Windowed,
 )
 from tilegen.judge.derived.anchored import check_anchored
 from tilegen.judge.derived.best_of_tiles import check_best_of_tiles
@@ -30,6 +32,7 @@ from tilegen.judge.derived.parts import check_split
 from tilegen.judge.derived.ranked import check_ranked
 from tilegen.judge.derived.regrouped import check_regrouped
 from tilegen.judge.derived.rounded import check_rounded
+from tilegen.judge.derived.windowed import check_windowed
 from tilegen.judge.kernel.recurrences import check_defined_before
 from tilegen.poly.verdict import Refused
 
@@ -57,6 +60,8 @@ def check_derived(kernel: Kernel) -> None:
                 check_best_of_tiles(kernel, kernel.origin, kernel.derived)
             case Flattened():
                 check_flattened(kernel, kernel.origin, kernel.derived)
+            case Windowed():
+                check_windowed(kernel, kernel.origin, kernel.derived)
             case _:
                 raise Refused(f"kernel '{kernel.name}' is derived from another, and it is not known how")
         check_defined_before(kernel)

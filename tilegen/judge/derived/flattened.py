@@ -15,6 +15,7 @@ from dataclasses import replace
 from tilegen.ir.affine import Affine, product_of, var
 from tilegen.ir.nodes import Equation, Kernel, Range, Tensor
 from tilegen.ir.parts.derived import Flattened
+from tilegen.ir.parts.windows import Digit
 from tilegen.ir.reductions.flattened import (
     Place,
     is_plain,
@@ -50,7 +51,20 @@ def _unfold_tensor(tensor: Tensor, flat: dict[str, int], extents: tuple[Affine, 
     order = [d + more * (d > first) for d in tensor.order]
     place = order.index(first)
     order[place : place + 1] = range(first, first + more + 1)
-    return replace(tensor, shape=splice(tensor.shape, first, 1, extents), order=tuple(order))
+    windows = tensor.windows and tensor.windows.parted(first, _counts(tensor.windows.digits[first], extents))
+    return replace(tensor, shape=splice(tensor.shape, first, 1, extents), order=tuple(order), windows=windows)
+
+
+def _counts(digits: tuple[Digit, ...], extents: tuple[Affine, ...]) -> tuple[int, ...]:
+    """How many of the digits of a place in windows each of the dimensions has that it is made of."""
+    counts, at = list[int](), 0
+    for extent in extents:
+        ends = range(at + 1, len(digits) + 1)
+        end = next((n for n in ends if product_of(e for _, e in digits[at:n]) == extent), at)
+        counts, at = [*counts, end - at], end
+    if 0 in counts or at < len(digits):
+        raise Refused("the dimensions of windows that are seen as one are not those of their definition")
+    return tuple(counts)
 
 
 def _unfold(equation: Equation, made: Flattened) -> Equation:

@@ -30,6 +30,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, THREAD_KINDS, Buffer, Condition, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_SPANS, BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import loops, stmts, writes
+from tilegen.judge.transfers.windows import check_windows
 from tilegen.poly.instances import Projection
 from tilegen.poly.system import example, negation_rows, rows_of, solvable
 from tilegen.poly.verdict import NoForm, Words
@@ -117,8 +118,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     read, written = (stmt.value.buffer, stmt.value.index), (stmt.target.buffer, stmt.target.index)
     spaces = buffers[read[0]].space, buffers[written[0]].space
     if {*spaces} != {"global", "shared"}:
-        message = f"a bulk copy goes between global and shared memory, not from {spaces[0]} to {spaces[1]} memory"
-        raise NoForm(message)
+        raise NoForm(f"a bulk copy goes between global and shared memory, not from {spaces[0]} to {spaces[1]} memory")
     stores = spaces[1] == "global"
     (name, index), (home, place) = (written, read) if stores else (read, written)
     tensor, target = buffers[name], buffers[home]
@@ -137,6 +137,7 @@ def box_copy(nest: Loop, buffers: Mapping[str, Buffer]) -> BoxCopy:
     _check_separate((*index, *place), inside)
     _check_places(place, target, inside)
     _check_pitch(tensor)
+    check_windows(tensor, buffers, extents, steps)
     return BoxCopy(
         nest=nest.name,
         tensor=tensor.name,

@@ -164,7 +164,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
             rounds.append(f"{_sum([_product(serial)])}*{each}/{ahead}")
     grid = _sum([_product(blocks)])
     stores = [term for (_, store), terms in moved.items() if store for term in terms]
-    memory = [f"min({grid}*({_sum(terms)}), {_size(buffers[name])})" for (name, _), terms in moved.items()]
+    sizes = {b.name: _size(buffers[b.windows.tensor] if b.windows else b) for b in tree.buffers}
+    memory = [f"min({grid}*({_sum(terms)}), {sizes[name]})" for (name, _), terms in moved.items()]
     resident = _resident(tree, list(around.values()), threads, machine)
     for walked_by in walks.values():
         memory += _again(grid, [*walked_by.values()], resident, machine)

@@ -63,7 +63,7 @@ def _read_in_rows(equation: Equation, kernel: Kernel, pairs: Mapping[str, set[Pa
 
 def moved_bytes(kernel: Kernel, sizes: Mapping[str, int]) -> int:
     """Bytes of the inputs and outputs: each read once or written once."""
-    tensors = [t for t in kernel.tensors if t.role != "intermediate"]
+    tensors = [t for t in kernel.tensors if t.role != "intermediate" and not t.windows]
     return sum(DTYPE_BYTES[t.dtype] * prod(shape_of(t, sizes)) for t in tensors)
 
 

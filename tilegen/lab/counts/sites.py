@@ -337,7 +337,8 @@ class _Collector:
         for number, dim in enumerate(reversed(tensor.order)):
             if number:
                 row = For(f"{each.name}.row{number}", const(each.box[number]), ())
-                index[dim], loops = index[dim] + var(row.name) * each.steps[number], (*loops, row)
+                step = 1 if each.windows else each.steps[number]
+                index[dim], loops = index[dim] + var(row.name) * step, (*loops, row)
         place = tuple(index[d] for d in sorted(index))
         self.site(
             Site(tensor.name, place, node.line == STORES, each.box[0], 0, (), (), tests, by=each.name),

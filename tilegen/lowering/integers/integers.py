@@ -141,8 +141,8 @@ def holds(launch: Launch, claim: Condition, facts: Facts) -> bool:
 def shapes(launch: Launch) -> tuple[Shape, ...]:
     """Of the tensors that a call has in memory, the kernel's and what the launch uses beside them, and how far offsets
     go where nothing is read."""
-    given = [t.shape for t in launch.kernel.tensors if t.role != "intermediate"]
-    own = [allocated(b) for b in launch.buffers.values() if b.space == "global"]
+    given = [t.shape for t in launch.kernel.tensors if t.role != "intermediate" and not t.windows]
+    own = [allocated(b) for b in launch.buffers.values() if b.space == "global" and not b.windows]
     return tuple(dict.fromkeys((*given, *own, *(shape for _, shape in launch.beyond))))
 
 

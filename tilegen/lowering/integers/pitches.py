@@ -34,7 +34,8 @@ def with_pitches(tree: Tree, tensors: Collection[str]) -> Tree:
 
 
 def _is_of(buffer: Buffer, tensors: Collection[str]) -> bool:
-    return buffer.space == "global" and buffer.role in ("input", "output") and memory_of(buffer.name) in tensors
+    given = buffer.space == "global" and buffer.role in ("input", "output") and buffer.windows is None
+    return given and memory_of(buffer.name) in tensors
 
 
 def _with_pitches(kernel: Kernel, tensors: list[str]) -> Kernel:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import DTYPE_BYTES
+from tilegen.ir.parts.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class TensorMap:
         pitch: elements from one row of the tensor to the next; None where its rows lie one after another.
         spaced: elements of the tensor from one of the box to the next, in each dimension; nothing where they are
             neighbours.
+        windows: of the tensor of `shape`, in whose dimensions, which `buffer` has, the boxes are.
     """
 
     name: str
@@ -33,6 +35,7 @@ class TensorMap:
     swizzle: int = 0
     pitch: Affine | None = None
     spaced: tuple[int, ...] = ()
+    windows: Windows | None = None
 
     @property
     def row(self) -> Affine:
@@ -40,8 +43,28 @@ class TensorMap:
         return self.pitch or self.shape[0]
 
     @property
+    def pixels(self) -> int:
+        """How many windows a box has."""
+        return self.box[-1]
+
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """Where the first window begins, in each dimension but the first and the last."""
+        assert self.windows
+        return tuple(each.low for each in reversed(self.windows.moved))
+
+    @property
+    def upper(self) -> tuple[Affine, ...]:
+        """Where the last one begins, counted from the last element of the tensor."""
+        assert self.windows
+        pairs, extents = zip(reversed(self.windows.moved), self.shape[1:], strict=False), self.windows.extents
+        return tuple((extents[moved.word] - 1) * moved.step + moved.low + 1 - extent for moved, extent in pairs)
+
+    @property
     def steps(self) -> tuple[int, ...]:
-        """Elements of the tensor from one of the box to the next, in each dimension."""
+        """Elements of the tensor from one of the box to the next, in each dimension; from one window to the next."""
+        if self.windows:
+            return (1, *(each.step for each in reversed(self.windows.moved)), 1)
         return self.spaced or (1,) * len(self.box)
 
     @property

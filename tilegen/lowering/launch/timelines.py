@@ -20,6 +20,7 @@ from typing import Literal, TypeGuard
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Access, Expr
+from tilegen.ir.parts.windows import Windows
 from tilegen.lowering.launch.claims import Claim, sentence
 
 
@@ -233,7 +234,7 @@ class Box(_AtBarrier):
     the fastest dimension first. The bytes of a copy arrive at `at`. Where the tensor is itself a copy, `element` is
     what of its original an element of the box hands over; `box_place` names the places in the box.
     With `blocks`, a bit for each block of the cluster, the box goes to the same place in each of these, and its bytes
-    arrive at the same barrier in each.
+    arrive at the same barrier in each. The box may be one of `windows` of a tensor, which the map describes.
     """
 
     line: Timeline
@@ -242,6 +243,7 @@ class Box(_AtBarrier):
     coordinates: tuple[Affine, ...]
     at: Access | None = None
     blocks: int = 0
+    windows: Windows | None = None
     element: tuple[Affine, ...] | None = field(default=None, compare=False, repr=False)
     step: str = field(default="", compare=False, repr=False)
 

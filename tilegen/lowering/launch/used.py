@@ -10,6 +10,7 @@ from tilegen.ir.nodes import BLOCK_KINDS, Buffer, Tree
 from tilegen.ir.walk import accesses, gathers, walk
 from tilegen.lowering.launch.coordinates import Coordinates
 from tilegen.lowering.launch.program import Declare, Spmd, names_in, nodes
+from tilegen.lowering.launch.timelines import Box
 
 
 def used_buffers(
@@ -34,6 +35,9 @@ def used_buffers(
 def used_sizes(tree: Tree, body: tuple[Spmd, ...], buffers: dict[str, Buffer], where: Coordinates) -> tuple[str, ...]:
     """The sizes that the program speaks of: in extents, tests and values, in the pitches of tensors, in coordinates."""
     pitches = [extent for b in buffers.values() if b.space == "global" for extent in stored_extents(b)[1:]]
+    pitches += [extent for b in buffers.values() if b.windows for extent in buffers[b.windows.tensor].shape]
+    seen = (b.windows for b in (*buffers.values(), *nodes(body)) if isinstance(b, Box | Buffer) and b.windows)
+    pitches += [extent for windows in seen for group in windows.digits for _, extent in group[1:]]
     tested = [buffers[v.buffer].shape[d] for v in gathers(body) for d in v.tested]
     used = names_in((*walk(body), *pitches, *tested))
     for kind, blocks in zip(BLOCK_KINDS, where.grid, strict=True):

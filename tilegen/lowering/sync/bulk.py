@@ -187,11 +187,11 @@ def _copies(found: Bulk, box: BoxCopy, buffers: Mapping[str, Buffer], barrier: A
         share, blocks = share_of(box, found.cluster.blocks, tensor), found.cluster.mask
         assert share
         box = share
-    name = found.add_map(box, tensor)
+    name = found.add_map(box, tensor, buffers[tensor.windows.tensor] if tensor.windows else None)
     source, place = first_element(box)
     coordinates = tuple(source[d] for d in reversed(tensor.order))
     target, element = Access(box.target, place), element_of(box, tensor)
-    node: Spmd = Box(FILLED, target, name, coordinates, barrier, blocks, element, box.step)
+    node: Spmd = Box(FILLED, target, name, coordinates, barrier, blocks, tensor.windows, element, box.step)
     for loop in reversed(box.outside):
         node = For(loop.name, loop.extent, (node,), "unrolled")
     return node

@@ -63,13 +63,13 @@ class Bulk:
         self.arrivals[name] = arrivals
         return name
 
-    def add_map(self, box: BoxCopy, tensor: Buffer) -> str:
-        """The name of the map for copies of such boxes; their needs are noted, too."""
-        units = BULK_UNIT // DTYPE_BYTES[tensor.dtype]
-        rows = row_of(tensor) % units
+    def add_map(self, box: BoxCopy, tensor: Buffer, shown: Buffer | None = None) -> str:
+        """The name of the map for copies of such boxes, of what is `shown` by windows; their needs are noted, too."""
+        described, units = shown or tensor, BULK_UNIT // DTYPE_BYTES[tensor.dtype]
+        rows = row_of(described) % units
         requires = (Condition(rows, equal=True),) if len(tensor.shape) > 1 and rows != const(0) else ()
         self.needs[box.nest] = Need(requires, ((memory_of(tensor.name), BULK_UNIT),))
-        shape = tuple(tensor.shape[d] for d in reversed(tensor.order))
+        shape = tuple(described.shape[d] for d in reversed(described.order))
         spaced = box.steps if max(box.steps) > 1 else ()
         for each in self.maps:
             if (each.buffer, each.box, each.spaced, each.swizzle) == (tensor.name, box.extents, spaced, box.swizzle):
@@ -77,7 +77,7 @@ class Bulk:
         number = sum(each.buffer == tensor.name for each in self.maps) + 1
         name = f"{tensor.name}.map{number if number > 1 else ''}"
         what = name, tensor.name, tensor.dtype, shape
-        self.maps.append(TensorMap(*what, box.extents, box.swizzle, tensor.pitch, spaced))
+        self.maps.append(TensorMap(*what, box.extents, box.swizzle, described.pitch, spaced, tensor.windows))
         return name
 
     def waits_as_reads(self, buffers: Mapping[str, Buffer]) -> list[tuple[Path, Stmt]]:

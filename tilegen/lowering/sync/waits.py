@@ -174,7 +174,7 @@ def _make_asynchronous(node: Spmd, staged: frozenset[str], buffers: dict[str, Bu
             plain = VectorCopy(dtype, 1, target, Access(buffer, index), inside=test, origin=node)
         case _:
             return node
-    if buffers[plain.source.buffer].space != "global":
+    if (source := buffers[plain.source.buffer]).space != "global" or source.windows:
         return node
     if plain.bytes not in ASYNCHRONOUS or buffers[plain.target.buffer].dtype != plain.dtype:
         return node

@@ -304,8 +304,8 @@ class _Lanes:
         buffer = self.needs.buffers.get(access.buffer)
         if buffer is None or buffer.space not in ("global", "shared") or not buffer.order:
             return False
-        if self.scalarized and buffer.space == "global":
-            return False  # its address may be any
+        if buffer.windows or (self.scalarized and buffer.space == "global"):
+            return False  # its address may be any, or there is none
         size = self.width * DTYPE_BYTES[buffer.dtype]
         *outer, fastest = (access.index[d] for d in buffer.order)
         along = fastest.linear_in(self.lane) and fastest.coefficient(self.lane) == 1

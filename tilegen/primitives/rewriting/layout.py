@@ -30,11 +30,14 @@ def words_with_panels(words: list[str]) -> list[str]:
 
 
 def _root_words(tree: Tree, root: Buffer) -> list[str]:
-    name = memory_of(root.name if root.role != "copy" else root.copy_of or "")
+    name = root.name if root.windows else memory_of(root.name if root.role != "copy" else root.copy_of or "")
     equations = (*tree.kernel.written_kernel.equations, *tree.kernel.equations)
     accesses = [(e, e.index) for e in equations if e.target == name]
     accesses += [
-        (e, v.index) for e in equations for v in walk(e.value) if isinstance(v, Load) and memory_of(v.buffer) == name
+        (e, v.index)
+        for e in equations
+        for v in walk(e.value)
+        if isinstance(v, Load) and (v.buffer if root.windows else memory_of(v.buffer)) == name
     ]
     for equation, index in accesses:
         words = {r.name: r.index for r in (*equation.loops, *equation.reduced)}

@@ -24,6 +24,7 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import DTYPE_BYTES, Access, Buffer, Condition, Const, Load, Loop, Node, Stmt
 from tilegen.ir.parts.swizzle import BULK_UNIT, hardware_swizzle
 from tilegen.ir.walk import rewrite_nodes, substitute
+from tilegen.judge.transfers.windows import check_windows
 from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import (
     For,
@@ -208,20 +209,27 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
     target = launch.buffers[first.buffer]
     if tensor.space != "global" or target.space != "shared" or not tensor.dtype == target.dtype == each.dtype:
         raise Refused(f"'{node.map}' is no map for copies of '{tensor.name}' to '{target.name}'")
-    if each.shape != tuple(tensor.shape[d] for d in reversed(tensor.order)):
-        raise Refused(f"'{node.map}' says that '{tensor.name}' has another shape")
-    if each.pitch != tensor.pitch:
-        raise Refused(f"'{node.map}' says that the rows of '{tensor.name}' are {each.row} elements apart")
-    if not len(node.coordinates) == len(each.shape) == len(each.box) == len(each.steps):
+    shown = next((b for b in launch.memory if tensor.windows and b.name == tensor.windows.tensor), tensor)
+    if each.shape != tuple(shown.shape[d] for d in reversed(shown.order)):
+        raise Refused(f"'{node.map}' says that '{shown.name}' has another shape")
+    if each.pitch != shown.pitch:
+        raise Refused(f"'{node.map}' says that the rows of '{shown.name}' are {each.row} elements apart")
+    if not each.windows == node.windows == tensor.windows:
+        raise Refused(f"'{node.map}' says that '{tensor.name}' shows other elements")
+    if not len(node.coordinates) == len(tensor.shape) == len(each.box):
         raise Refused(f"a copy by '{node.map}' has another number of coordinates than '{tensor.name}' has dimensions")
-    if any(not 1 <= extent <= BOX_LIMIT for extent in each.reach):
+    steps = (1,) * len(each.box) if each.windows else each.steps
+    if len(steps) != len(each.box) or any(not 1 <= e * s <= BOX_LIMIT for e, s in zip(each.box, steps, strict=True)):
         raise Refused(f"a box of '{node.map}' has more elements in a dimension than {BOX_LIMIT}")
-    widest = (1, *[1 if node.line == STORES else BOX_STEP_LIMIT] * (len(each.steps) - 1))
-    if any(not 1 <= step <= most for step, most in zip(each.steps, widest, strict=True)):
+    widest = (1, *[1 if node.line == STORES else BOX_STEP_LIMIT] * (len(steps) - 1))
+    if any(not 1 <= step <= most for step, most in zip(steps, widest, strict=True)):
         raise Refused(f"the elements of a box of '{node.map}' are further apart than a copy takes them")
+    if each.windows and (node.line == STORES or shown is tensor):
+        raise Refused(f"'{tensor.name}' shows no tensor, or is stored")
+    check_windows(tensor, {shown.name: shown}, each.box, steps)
     names = [box_place(target.name, n) for n in range(len(each.box))]
     source = dict(zip(reversed(tensor.order), node.coordinates, strict=True))
-    for name, extent, step, dim in zip(names, each.box, each.steps, reversed(tensor.order), strict=True):
+    for name, extent, step, dim in zip(names, each.box, steps, reversed(tensor.order), strict=True):
         source[dim] += var(name) * step if extent > 1 else 0
     index = tuple(source[d] for d in range(len(source)))
     place = _place_in(target, first.index, each.box, names)
@@ -303,9 +311,22 @@ def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> 
             step *= target.shape[dim].const + (0 if number else target.pad)
         off = (place * size) % BOX_PLACE
         begins = facts.is_implied(Condition(off, equal=True), extents, launch.requires)
+        _check_coordinates(node, each, launch, facts, extents)
         if places[target.name] % BOX_PLACE or not begins:
             raise Refused(f"a box in '{target.name}' begins at no multiple of {BOX_PLACE} bytes", f"at {place}")
     return len(copies)
+
+
+def _check_coordinates(node: Box, each: TensorMap, launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> None:
+    """The coordinates of windows are those of some: what the text divides is not negative, places are in windows."""
+    if not each.windows:
+        return
+    view = next(b for b in launch.memory if b.name == each.buffer)
+    _, *inner, pixel = node.coordinates
+    ends = (extent - 1 - place for place, extent in zip(inner, view.shape[-2:0:-1], strict=True))
+    for value in (pixel, *inner, *ends):
+        if not facts.is_implied(Condition(value), extents, launch.requires):
+            raise Refused(f"a copy by '{each.name}' is of no windows, or of a place outside of them", f"{value} < 0")
 
 
 def _check_map(each: TensorMap, launch: Launch, facts: Facts) -> None:

@@ -193,6 +193,8 @@ def _check_access(
 ) -> None:
     buffer = launch.buffers[access.buffer]
     size = width * DTYPE_BYTES[dtype]
+    if buffer.windows:
+        raise Refused(f"an address in '{buffer.name}' is used, and windows have none")
     if width == 1 or buffer.space == "register" and dtype == buffer.dtype:
         return  # registers have no addresses
 

@@ -11,7 +11,7 @@ from tilegen.backends.text.values.indices import ATOM, IndexWriter
 from tilegen.backends.text.values.numbers import BITS, brought_back, decimal, divides, of_one_type, saturating_helper
 from tilegen.backends.text.values.pointers import Pointers
 from tilegen.backends.text.values.wrapping import may_wrap, wrapping_op
-from tilegen.ir.affine import Affine, Mod, const
+from tilegen.ir.affine import Affine, Mod, const, var
 from tilegen.ir.facts.row_digits import row_number
 from tilegen.ir.hardware.memory import stored_extents
 from tilegen.ir.nodes import (
@@ -22,6 +22,7 @@ from tilegen.ir.nodes import (
     Access,
     Buffer,
     Cast,
+    Condition,
     Const,
     Expr,
     Gather,
@@ -85,6 +86,9 @@ class Writer(IndexWriter):
             if memory.swizzle:
                 inner[-1] = self.swizzle(memory.swizzle, row_number(memory, index), places[-1])
             return name + "".join(f"[{i}]" for i in inner)
+        if memory.windows:
+            writer, place = self.through(memory.windows, index)
+            return writer.element(memory.windows.tensor, place)
         name, places = self.pointers.from_tile(name, places)
         return f"{name}[{self.offset(memory, places)}]"
 
@@ -212,8 +216,17 @@ class Writer(IndexWriter):
         return f"({text})" if parent >= 0 else text
 
     def fetch(self, buffer: str, index: tuple[Affine, ...]) -> str:
-        """The element as it is loaded."""
-        return self._add_hint(buffer, self.element(buffer, index))
+        """The element as it is loaded, of windows with their tests."""
+        text, windows = self._add_hint(buffer, self.element(buffer, index)), self.buffers[buffer].windows
+        if windows is None or windows.fallback is None:
+            return text
+        writer, place = self.through(windows, index)
+        extents = self.buffers[windows.tensor].shape
+        beside = zip(place, windows.index, extents, strict=True)
+        known = {var(word): extent for word, extent in windows.extents.items()}
+        tests = (c for i, at, e in beside if known.get(at) != e for c in (Condition(i), Condition(e - 1 - i)))
+        inside = " && ".join(map(writer.condition, tests))
+        return f"({inside} ? {text} : {self.store_value(windows.fallback, Access(buffer, index))})"
 
     def _add_hint(self, buffer: str, text: str) -> str:
         """An element, with a hint where it need not stay in a cache; CUDA has none for one float of a byte."""

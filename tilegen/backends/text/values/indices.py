@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from tilegen.backends.text.values.dialect import OPENCL, Dialect
 from tilegen.backends.text.values.parameter_names import ParameterNames
-from tilegen.ir.affine import Affine, Atom, Div, Mod, const, factors_of
+from tilegen.ir.affine import Affine, Atom, Div, Mod, const, factors_of, var
 from tilegen.ir.facts.ranges import never_negative
 from tilegen.ir.nodes import Condition
+from tilegen.ir.parts.windows import Windows
 
 ATOM = 8
 """The precedence of a name, a number, an element and a call."""
@@ -32,6 +34,21 @@ class IndexWriter:
         if text is None:
             text = self._texts[value, parent] = self._index(value, parent)
         return text
+
+    def through(self, windows: Windows, index: Sequence[Affine]) -> tuple[Self, tuple[Affine, ...]]:
+        """The place of the tensor that windows show at `index`, and a writer that knows the digits in it."""
+        names, values = dict(self.names), dict[str, Affine]()
+        for ((first, _), *others), place in zip(windows.digits, index, strict=True):
+            if not others:
+                values[first] = place
+                continue
+            rest = self.index(place, 6)
+            for word, extent in reversed(others):
+                by = self.index(extent, 7)
+                names[f"{windows.tensor}.{word}"], rest = f"({rest} % {by})", f"{rest} / {by}"
+            names[f"{windows.tensor}.{first}"] = f"({rest})"
+            values |= {word: var(f"{windows.tensor}.{word}") for word in (first, *(word for word, _ in others))}
+        return replace(self, names=names), tuple(i.substitute(values) for i in windows.index)
 
     def _index(self, value: Affine, parent: int) -> str:
         terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0) if len(value.terms) > 1 else value.terms

@@ -66,7 +66,7 @@ def pointers_to_tiles(launch: Launch, names: Mapping[str, str]) -> Pointers:
     found = Pointers(blocks, blocks | frozenset(launch.kernel.sizes))
     tiles: dict[tuple[str, Places], list[Access]] = {}
     for access in () if launch.ends else accesses(launch.body):
-        if (buffer := launch.buffers[access.buffer]).space == "global":
+        if (buffer := launch.buffers[access.buffer]).space == "global" and not buffer.windows:
             start = found.start(tuple(access.index[d] for d in buffer.order))
             tiles.setdefault((names[access.buffer], start), []).append(access)
     outside = {*accesses(tuple(_outside_of_loops(launch.body)))}
