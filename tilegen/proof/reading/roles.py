@@ -146,32 +146,30 @@ def _roles_of(node: Spmd) -> _Roles | None:
 def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     consuming, producing = roles.consuming, roles.producing
     consumers = _check_threads(*roles.tests, launch)
-    around, of_consumers = _headers(producing), _headers(consuming)
-    *runs, (loop, extent, place) = around
-    consumes, turn, group = roles.tests[0][0], "", of_consumers[-1][-1].group
+    (runs, loop, place), (of_consumers, own, numbered) = _path(producing), _path(consuming)
+    names = tuple(node.name for node in runs if isinstance(node, For))
+    consumes, turn, group, around = roles.tests[0][0], "", numbered.group, runs
     if group:
-        *outer, (turn, *times) = runs or [("",)]
-        around = (*outer, (loop, extent, replace(place, group=group)))
-        consumers //= GROUPS
-        if times != [const(GROUPS)] or consumes.value != const(GROUPS - 1) - var(group):
+        *around, last = runs or [loop]
+        turn, consumers = names[-1] if names else "", consumers // GROUPS
+        if last != For(turn, const(GROUPS), ()) or consumes.value != const(GROUPS - 1) - var(group):
             raise Refused("groups that take turns are not all groups of consumers")
-        if not extent.names().isdisjoint(run[0] for run in runs):
+        if not loop.extent.names().isdisjoint(names):
             raise Refused("groups that take turns have runs of different lengths")
-    if place.group or around != of_consumers:
+    if (around, replace(loop, ring=replace(place, group=group))) != (of_consumers, own) or place.group:
         raise Refused("producer and consumers do not go through the same loops and tests, from one place in a ring")
     threads = {name for name, kind, _ in launch.coordinates if kind in THREAD_KINDS} | {launch.tid}
     rank, blocks = (launch.cluster.rank, launch.cluster.blocks) if launch.cluster else ("", 1)
-    if names_in(walk((runs, extent))) & {*threads, rank}:
-        raise Refused(f"how often '{loop}' runs is not the same for all threads of a block or cluster")
+    if names_in(walk((runs, loop.extent))) & {*threads, rank}:
+        raise Refused(f"how often '{loop.name}' runs is not the same for all threads of a block or cluster")
     fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line == FILLED)
-    names = tuple(run[0] for run in runs if isinstance(run[0], str))
-    tests = tuple(test for run in runs if not isinstance(run[0], str) for test in run)
+    tests = tuple(test for node in runs if isinstance(node, If) for test in node.test)
     ranks = (var(rank), var(share_of(rank))) if rank else ()
     who = (consumes, consumers // WARP, tests, turn, var(consumes_along(consumes)), ranks, blocks)
-    ring = Ring(str(loop), extent, names, place.slots, fills, *who)
+    ring = Ring(loop.name, loop.extent, names, place.slots, fills, *who)
     joined = _Parts(ring, place, consumers, roles.tests).merge(consuming, producing)
     if place.number in names_in(walk(joined)):
-        raise Refused(f"a place in the ring of '{loop}' is used outside of it")
+        raise Refused(f"a place in the ring of '{ring.loop}' is used outside of it")
     return joined, ring
 
 
@@ -206,17 +204,14 @@ def consumes_along(consumes: Condition) -> str:
     return min(names) if len(names) == 1 else ""
 
 
-def _headers(role: tuple[Spmd, ...]) -> tuple[Any, ...]:
-    """The loops and tests around the ring of a role, and its loop with the ring."""
-    match [node for node in role if rings((node,))]:
-        case [For(name, extent, inner, ends=None, ring=RingPlace() as place)] if not rings(inner):
-            return ((name, extent, place),)
-        case [For(name, extent, inner, ends=ends, ring=None)]:
-            return ((name, extent, *([ends] if ends else [])), *_headers(inner))
-        case [If(test, inner, ())]:
-            return (test, *_headers(inner))
-        case _:
-            raise Refused("a role does not count the iterations of one loop")
+def _path(role: tuple[Spmd, ...]) -> tuple[list[For | If], For, RingPlace]:
+    """The loops and tests around the ring of a role, its loop, and the place in the ring; of none what is inside."""
+    path = [node for node in nodes(role) if isinstance(node, For | If) and rings((node,))]
+    match [with_body(node, ()) for node in path]:
+        case [*runs, For(ends=None, ring=RingPlace() as place) as loop] if len(rings(role)) == 1:
+            if not any(isinstance(node, If) and node.orelse for node in runs):
+                return runs, loop, place
+    raise Refused("a role does not count the iterations of one loop")
 
 
 @dataclass(frozen=True)
