@@ -185,3 +185,18 @@ schedule rows for added:
     X = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
     arrays = {"X": X, "s": np.zeros(5, np.float32)}
     np.testing.assert_array_equal(run(tree, {"B": 2, "T": 5, "K": 3}, arrays)["Y"], X + 1)
+
+
+def test_sizes_in_a_witness_fit_factors_that_are_no_sizes():
+    text = """
+kernel sums(X: f32[B, (T - 1)/2 + 1, K], s: f32[T]) -> y: f32[B, (T - 1)/2 + 1] where T % 4 == 0:
+    y[b, t] = sum[k](X[b, t, k])
+
+schedule wrong for sums:
+    flatten(b, t) -> m
+    tile(k, 2) -> ko, ki
+    bind(ki, thread.x)
+"""
+    with pytest.raises(IllegalStep) as error:
+        load(text).schedule("wrong")
+    assert "(T=4, K=2, B*((T + 1)/2)=2)" in error.value.witness

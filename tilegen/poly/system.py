@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import islpy as isl
 
-from tilegen.ir.affine import Affine, Div, Mod, factors_of
+from tilegen.ir.affine import Affine, Div, Mod, factors_of, names_of_atom
 from tilegen.ir.facts.choices import negations
 from tilegen.ir.nodes import Condition
 from tilegen.poly.rows import Row as Row
@@ -223,16 +223,17 @@ def with_products(point: Point, names: Iterable[str], again: Callable[[Rows], Po
         again: finds a point that satisfies further rows, too.
     """
     sizes = {name: max(1, point[name]) for name in names}
-    factors = {name: tuple(map(str, factors_of(name))) for name in sizes}
-    parts = {name: each for name, each in factors.items() if len(each) > 1 and sizes.keys() >= {*each}}
-    if all(sizes[name] == prod(sizes[f] for f in each) for name, each in parts.items()):
+    known = {name: factors_of(name) for name in sizes if sizes.keys() >= names_of_atom(name)}
+    parts = {name: each for name, each in known.items() if len(each) > 1}
+    if all(sizes[name] == prod(f.evaluate(sizes) for f in each) for name, each in parts.items()):
         return point
     for free in product(*parts.values()):
         more: Rows = ()
         for (name, each), one in zip(parts.items(), free, strict=True):
             fixed = [f for n, f in enumerate(each) if n != each.index(one)]
-            more += ((True, ((name, 1), (one, -prod(sizes[f] for f in fixed))), 0),)
-            more += tuple((True, ((f, 1),), -sizes[f]) for f in fixed)
+            equal = [Affine(((name, 1),)) - one * prod(f.evaluate(sizes) for f in fixed)]
+            equal += [f - f.evaluate(sizes) for f in fixed]
+            more += tuple(row for value in equal for row in rows_of(Condition(value, equal=True)))
         if found := again(more):
             return found
     raise NoSizes

@@ -247,15 +247,17 @@ def witness_sizes(kernel, witness):
     """
     if witness is None:
         return {size: 4 for size in kernel.sizes}
-    found = re.findall(r"([\w*]+)=(-?\d+)", witness.rpartition("(")[2])
+    found = re.findall(r"([^=,]+)=(-?\d+)(?:, |\))", witness.rpartition(" (")[2])
     shown = {name: int(value) for name, value in found}
-    for name in [name for name in shown if "*" in name]:
+    for name in [name for name in shown if "*" in name and "(" not in name]:
         factors = name.split("*")
         first, *others = [f for f in factors if f not in shown] or [factors[0]]
         shown |= dict.fromkeys(others, 1)
         shown.setdefault(first, shown[name] // prod(shown[f] for f in factors if f != first))
         if shown[name] != prod(shown[f] for f in factors):
             return None
+    if any(shown[name] != eval(name.replace("/", "//"), {}, shown) for name in shown if "(" in name):
+        return None
     return {size: shown[size] for size in kernel.sizes} if set(kernel.sizes) <= set(shown) else None
 
 
