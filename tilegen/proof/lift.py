@@ -32,7 +32,7 @@ from tilegen.lowering.launch.program import (
     names_in,
     nodes,
 )
-from tilegen.lowering.launch.timelines import COPIES, STORES, Arrive, Barrier, Box
+from tilegen.lowering.launch.timelines import Arrive, Barrier, Box
 from tilegen.poly import Refused, Unproved
 from tilegen.proof.obligations import Extra, Question, questions
 from tilegen.proof.reading.bulk import barrier_of, expand_bulk, is_bulk_copy, is_wait, without_events
@@ -41,7 +41,7 @@ from tilegen.proof.reading.exchanges import Exchanges, exchanges_of, join_terms
 from tilegen.proof.reading.extras import Extras
 from tilegen.proof.reading.instructions import expand_instructions
 from tilegen.proof.reading.lane_loops import expand_vectors
-from tilegen.proof.reading.on_timelines import EVENTS, GroupCount, does, is_event, wait_for_copies
+from tilegen.proof.reading.on_timelines import EVENTS, GroupCount, OnTimeline, is_event, wait_for_copies
 from tilegen.proof.reading.roles import Ring, join_roles
 from tilegen.proof.reading.running import read_running
 from tilegen.proof.reading.versions import MEANT, merge_versions
@@ -87,7 +87,7 @@ def lift(kernel: Kernel, launches: tuple[Launch, ...]) -> Lifted:
     for launch in launches:
         where = axes_of(launch, result.loops)
         result.described |= {v.buffer for v in launch.inside if isinstance(v, Described)}
-        result.described |= {v.place.buffer for v in launch.inside if isinstance(v, Box) and v.line == STORES}
+        result.described |= {v.place.buffer for v in launch.inside if isinstance(v, Box) and v.line.writes_tensors}
         joined, ring = join_roles(without_budgets(inline_names(launch.body, launch), launch), launch)
         body = expand_bulk(expand_instructions(joined, launch), launch, ring)
         if ring:
@@ -184,7 +184,7 @@ class _Lift:
                 case For() if self._is_divided(node):
                     close()
                     out.append(self._lift_by_units(node, (*path, len(out)), names))
-                case Arrive(line) if line == COPIES:
+                case Arrive(line) if line.counts_groups:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case Combine():
                     pass  # it is read back with the update after it
@@ -273,8 +273,10 @@ class _Lift:
                     self.made = before
                 case Stmt():
                     stmt = self._lift_statement(node, names)
-                    out.append(replace(stmt, made=self.made) if does(stmt, "start", COPIES) else stmt)
-                case Arrive(line) if line == COPIES:
+                    if isinstance(stmt, OnTimeline) and stmt.line.counts_groups:
+                        stmt = replace(stmt, made=self.made)
+                    out.append(stmt)
+                case Arrive(line) if line.counts_groups:
                     self.made = replace(self.made, groups=self.made.groups + 1)
                 case _:
                     raise Unproved(f"a {type(node).__name__} is not followed")
@@ -340,7 +342,7 @@ def _groups_made(body: tuple[Spmd, ...]) -> int | None:
     """The groups of asynchronous copies that one run of `body` makes; None if a size decides that."""
     count = 0
     for node in body:
-        if node == Arrive(COPIES):
+        if isinstance(node, Arrive) and node.line.counts_groups:
             count += 1
         elif isinstance(node, For) and (inner := _groups_made(node.body)) != 0:
             if inner is None or not node.extent.is_const:

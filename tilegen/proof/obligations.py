@@ -23,7 +23,7 @@ from tilegen.judge.threads.atomics import check_atomics
 from tilegen.judge.threads.races import check_races, check_structure
 from tilegen.judge.threads.running import check_running
 from tilegen.judge.updates import check_updates
-from tilegen.lowering.launch.timelines import COPIES, EMPTIED, FILLED, STORES
+from tilegen.lowering.launch.timelines import Timeline
 from tilegen.poly.instances import Leaf, Placed, Projection, common_index, equal_loops, project
 from tilegen.poly.rows import rename
 from tilegen.poly.system import Undecided, equal_rows, example, negation_rows, question_count, rows_of, solvable
@@ -132,9 +132,12 @@ def questions(
     ragged = any("ragged" in placed.leaf.kinds for placed in program.leaves)
     fenced = any(barrier.fence for barrier in barriers.values())
     lines = {stmt.line for _, stmt in leaves(tree.body) if isinstance(stmt, OnTimeline)}
-    products = [line for line in lines if line.in_registers]
-    arrives, stored = any(line.has_phases for line in lines), STORES in lines
+    arrives, stored = [v for v in lines if v.has_phases], [v for v in lines if v.writes_tensors]
     events = cache(lambda: Numbers(CertainBarriers(project(_with_ranks(tree, rings)), barriers, rings)))
+
+    def work(on: list[Timeline]) -> Parts:
+        return (lambda: check_work(events(), *on),) if on else ()
+
     return (
         ("coverage", (lambda: check_coverage(program), lambda: _check_extras(program, computed)), ()),
         ("order", (lambda: check_order(program), lambda: check_updates(program), lambda: check_only(program)), ()),
@@ -144,15 +147,11 @@ def questions(
         ("values", (lambda: check_shape(program), lambda: check_values(program, _copies_beside(program, copied))), ()),
         ("scatters", (lambda: check_scatters(program),) if scatters else (), ()),
         ("ragged", (), (lambda: check_ragged(program), lambda: check_shared(program)) if ragged else ()),
-        ("waits", (), (lambda: check_work(events(), COPIES),) if COPIES in lines else ()),
+        ("waits", (), work([v for v in lines if v.counts_groups])),
         ("fences", (), (lambda: check_fenced(certain, described),) if described or arrives or fenced else ()),
-        (
-            "arrivals",
-            (),
-            (lambda: check_phases(events()), lambda: check_work(events(), FILLED, EMPTIED)) if arrives else (),
-        ),
-        ("products", (), (lambda: check_work(events(), *products),) if products else ()),
-        ("stores", (lambda: check_alone(events().program),) * stored, (lambda: check_work(events(), STORES),) * stored),
+        ("arrivals", (), (lambda: check_phases(events()), *work(arrives)) if arrives else ()),
+        ("products", (), work([v for v in lines if v.in_registers])),
+        ("stores", (lambda: check_alone(events().program),) if stored else (), work(stored)),
     )
 
 

@@ -23,6 +23,8 @@ from tilegen.ir.nodes import Access, Expr
 from tilegen.ir.parts.windows import Windows
 from tilegen.lowering.launch.claims import Claim, sentence
 
+Arrivals = Literal["bytes", "warps", "threads", "block", "cluster", "grid", "blocks", "launches", "group"]
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -51,7 +53,7 @@ class Timeline:
     """
 
     name: str
-    arrivals: Literal["bytes", "warps", "threads", "block", "cluster", "grid", "blocks", "launches", "group"]
+    arrivals: Arrivals
     wait: str
     waited: str = ""
     opens: str = ""
@@ -70,6 +72,16 @@ class Timeline:
     def has_phases(self) -> bool:
         """True of barriers in shared memory: an array, waited for by the parity of a number."""
         return self.arrivals in ("bytes", "warps")
+
+    @property
+    def writes_tensors(self) -> bool:
+        """True where a thread waits until shared memory has been read, and nobody for what is written."""
+        return self.arrivals == "group" and bool(self.box)
+
+    @property
+    def counts_groups(self) -> bool:
+        """True where a thread ends each group by an arrival, and a wait may leave the last ones."""
+        return bool(self.arrive) and "{left}" in self.wait
 
 
 FILLED = Timeline(

@@ -8,7 +8,7 @@ from typing import Literal, TypeGuard
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import Access, Buffer, Const, Stmt
-from tilegen.lowering.launch.timelines import COPIES, Timeline
+from tilegen.lowering.launch.timelines import COPIES, Arrivals, Timeline
 from tilegen.poly.instances import Placed, Projection
 
 Does = Literal["start", "arrive", "wait", "fence"]
@@ -41,9 +41,9 @@ class OnTimeline(Stmt):
     made: GroupCount = GroupCount()
 
 
-def does(node: object, what: Does, *lines: Timeline) -> TypeGuard[OnTimeline]:
-    """True for a statement that does this on one of the timelines."""
-    return isinstance(node, OnTimeline) and node.does == what and node.line in lines
+def does(node: object, what: Does, *lines: Timeline | Arrivals) -> TypeGuard[OnTimeline]:
+    """True for a statement that does this on one of the timelines, or on one with such arrivals."""
+    return isinstance(node, OnTimeline) and node.does == what and (node.line in lines or node.line.arrivals in lines)
 
 
 def is_event(node: object) -> bool:
@@ -54,6 +54,16 @@ def is_event(node: object) -> bool:
 def is_load(placed: Placed) -> bool:
     """True for a statement whose thread reads memory itself: no copy or product that only starts here."""
     return not isinstance(placed.leaf.stmt, OnTimeline)
+
+
+def ends_at_barrier(placed: Placed) -> bool:
+    """True for work whose bytes arrive at a barrier in shared memory, where any thread may wait for them."""
+    return does(placed.leaf.stmt, "start", "bytes")
+
+
+def is_store(placed: Placed) -> bool:
+    """True for work whose thread waits until it has been read, and nobody for what it writes."""
+    return does(placed.leaf.stmt, "start", "group") and placed.leaf.stmt.line.writes_tensors
 
 
 def started(stmt: Stmt, line: Timeline) -> OnTimeline:
@@ -73,6 +83,6 @@ def said(placed: Placed) -> OnTimeline:
     return placed.leaf.stmt
 
 
-def leaves_that(program: Projection, what: Does, *lines: Timeline) -> list[Placed]:
-    """The leaves of the program whose statements do this on one of the timelines."""
+def leaves_that(program: Projection, what: Does, *lines: Timeline | Arrivals) -> list[Placed]:
+    """The leaves of the program whose statements do this on one of these."""
     return [placed for placed in program.leaves if does(placed.leaf.stmt, what, *lines)]

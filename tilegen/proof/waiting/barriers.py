@@ -16,12 +16,12 @@ from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import THREAD_KINDS, Condition, Loop, Node
 from tilegen.judge.threads.cross_thread import Crossing, DependenceKind, Way, meetings, rows_of_adjacent, ways_later
 from tilegen.lowering.launch.claims import Claim
-from tilegen.lowering.launch.timelines import FILLED, STORES, Barrier
+from tilegen.lowering.launch.timelines import Barrier
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.system import rows_of, solvable
 from tilegen.poly.verdict import Refused
 from tilegen.proof.reading.dealing import AGAIN
-from tilegen.proof.reading.on_timelines import does, is_load
+from tilegen.proof.reading.on_timelines import ends_at_barrier, is_load, is_store
 from tilegen.proof.reading.roles import Ring
 
 Path = tuple[int, ...]
@@ -83,13 +83,13 @@ def check_fenced(certain: CertainBarriers, described: Set[str]) -> None:
     fenced = frozenset(gap for gap, barrier in barriers.items() if barrier.fence)
     used: set[Gap] = set()
     for one, two, a, b, way, between in certain.meetings:
-        if b.writes and does(two.leaf.stmt, "start", FILLED) and is_load(one):
+        if b.writes and ends_at_barrier(two) and is_load(one):
             used |= between & fenced
         if not a.writes or b.writes or b.buffer not in described:
             continue
         crossing = Crossing(program, one, two, a, b, way)
         if not between & fenced and crossing.is_possible():
-            how = "by a bulk store" if does(two.leaf.stmt, "start", STORES) else "by descriptor"
+            how = "by a bulk store" if is_store(two) else "by descriptor"
             sentence = f"'{b.buffer}' is read {how}, and no fence stands after what threads write there"
             raise Refused(sentence, crossing.describe())
         used |= between & fenced
@@ -107,7 +107,7 @@ def _meetings(certain: CertainBarriers) -> Iterator[Meeting]:
         if one.places[0] != two.places[0]:
             continue
         outside, ring = _outside(one, two), one.places[0] in certain.rings
-        copies = [does(each.leaf.stmt, "start", FILLED) for each in (one, two)]
+        copies = [ends_at_barrier(each) for each in (one, two)]
         for way in ways_later(one, two):
             if outside is not None and way[0] not in outside:
                 continue

@@ -40,12 +40,12 @@ from itertools import product
 from tilegen.ir.affine import var
 from tilegen.ir.in_place import memory_of
 from tilegen.ir.nodes import Condition
-from tilegen.lowering.launch.timelines import BLOCK, COPIES, FILLED, STORES, Timeline
+from tilegen.lowering.launch.timelines import Timeline
 from tilegen.poly.instances import Placed, Projection, Use
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import form, rows_of, solvable
 from tilegen.poly.verdict import Refused, Unproved
-from tilegen.proof.reading.on_timelines import does, is_event, is_load, leaves_that, said
+from tilegen.proof.reading.on_timelines import does, ends_at_barrier, is_event, is_load, is_store, leaves_that, said
 from tilegen.proof.waiting.barriers import Gap
 from tilegen.proof.waiting.knowledge import Knowledge, everybody_of
 from tilegen.proof.waiting.moments import (
@@ -72,19 +72,20 @@ def check_work(numbers: Numbers, *lines: Timeline) -> None:
         for other in found.at_launch(found.program.leaves, work):
             found.check_before(work, other)
     found.check_waits(found.waits)
-    for read in found.program.leaves if FILLED in lines else ():
+    for read in found.program.leaves if any(line.has_phases for line in lines) else ():
         found.check_released(read)
-    for wait in found.waits if {STORES, FILLED} & {*lines} else ():
-        found.check_needed(wait)
+    for wait in found.waits:
+        if said(wait).line.has_phases or said(wait).line.writes_tensors:
+            found.check_needed(wait)
 
 
 def check_alone(program: Projection) -> None:
     """Refused where what a store writes is used otherwise in the launch."""
-    for store in leaves_that(program, "start", STORES):
+    for store in filter(is_store, program.leaves):
         here, (write,) = Moment(store), [u for u in store.leaf.uses if u.writes]
         uses = ((p, u) for p in program.leaves if p.places[0] == store.places[0] for u in p.leaf.uses)
         for other, use in ((p, u) for p, u in uses if memory_of(u.buffer) == memory_of(write.buffer)):
-            if not does(other.leaf.stmt, "start", STORES):
+            if not is_store(other):
                 raise Refused(
                     f"'{write.buffer}' is stored in bulk at any time, and '{other.leaf.stmt.name}' touches it"
                 )
@@ -114,7 +115,7 @@ class _Work(Knowledge):
         """The places that both use, and one writes; a register once, whatever its elements are."""
         one, two, buffers = said(work), other.leaf.stmt, self.program.buffers
         products = one.line.in_registers
-        if is_event(two) or (products and work.places[0] in self.rings and does(two, "start", FILLED)):
+        if is_event(two) or (products and work.places[0] in self.rings and ends_at_barrier(other)):
             return []
         adds = products and does(two, "start", one.line) and two.target.buffer == one.target.buffer
 
@@ -122,7 +123,7 @@ class _Work(Knowledge):
             if memory_of(a.buffer) != memory_of(b.buffer) or not (a.writes or b.writes):
                 return False
             # Of tensors `check_alone` asks what stores write, and `check_boxes` what bulk copies read.
-            elsewhere = buffers[a.buffer].space == "global" and (a.writes or one.line == FILLED)
+            elsewhere = buffers[a.buffer].space == "global" and (a.writes or one.line.has_phases)
             return not elsewhere and not (adds and a.buffer == one.target.buffer)
 
         found = [(a, b) for a in work.leaf.uses for b in other.leaf.uses if meet(a, b)]
@@ -138,14 +139,14 @@ class _Work(Knowledge):
                 sentence = f"nothing holds '{a.buffer}' before a product that uses it"
                 between = partial(self._chain, there, here, (self.fences_of(a.buffer), self.fences_of("")))
                 self.ask_between(sentence, there, here, rows_of_same_thread(there, here), between)
-            elif line == FILLED and b.writes:
+            elif line.has_phases and b.writes:
                 self._check_order(there, b, here, a)
-            elif line == STORES or (line == FILLED and is_load(other) and work.places[0] not in self.rings):
+            elif line.writes_tensors or (line.has_phases and is_load(other) and work.places[0] not in self.rings):
                 self._check_fenced(there, b, here, a)
 
     def _check_order(self, there: Moment, first: Use, here: Moment, write: Use) -> None:
         """Of two bulk copies to one place the first ends before the other begins."""
-        if not does(there.leaf.stmt, "start", FILLED):
+        if not ends_at_barrier(there.placed):
             raise Refused(f"'{write.buffer}' is written by threads and by bulk copies, and no fence orders them")
         one, two = (self.numbers.target(moment.placed) for moment in (there, here))
         (its_slot, its_phase), (slot, phase) = map(there.form, one.index), map(here.form, two.index)
@@ -161,7 +162,7 @@ class _Work(Knowledge):
 
     def _check_fenced(self, there: Moment, first: Use, here: Moment, use: Use) -> None:
         """Between what threads touch and what does past their order stands a fence, the thread's own or a barrier's."""
-        if does(there.leaf.stmt, "start", FILLED):
+        if ends_at_barrier(there.placed):
             raise Refused(f"'{use.buffer}' is filled by bulk copies and stored by them, and no thread waits in between")
         what = f"'{use.buffer}' is filled again" if use.writes else f"an element of '{use.buffer}' is stored in bulk"
         sentence = f"{what}, and no barrier with a fence stands after "
@@ -180,7 +181,7 @@ class _Work(Knowledge):
 
     def _own_fences(self, one: Moment, two: Moment) -> Iterator[Rows]:
         """Fences of the thread of both between the two."""
-        for each in leaves_that(self.program, "fence", BLOCK):
+        for each in leaves_that(self.program, "fence", "block"):
             fence = Moment(each, "''")
             whose = rows_of_same_thread(one, fence) + rows_of_same_thread(fence, two)
             for before, behind in product(orders_before(one, fence), orders_before(fence, two)):
@@ -189,7 +190,7 @@ class _Work(Knowledge):
     def check_released(self, read: Placed) -> None:
         """Whoever uses a slot of a ring says so after that."""
         ring = self.rings.get(read.places[0])
-        if not ring or does(read.leaf.stmt, "start", FILLED) or ring.buffers.isdisjoint(read.leaf.buffers):
+        if not ring or ends_at_barrier(read) or ring.buffers.isdisjoint(read.leaf.buffers):
             return
         here, name = Moment(read), min({*read.leaf.buffers} & ring.buffers)
         releases = self.at_launch(self.releases, read)
@@ -218,11 +219,11 @@ class _Work(Knowledge):
             line, ring = said(work).line, self.rings.get(work.places[0])
             own = [w for w in self.at_launch(waits, work) if said(w).line == line]
             own = self.at_barrier(own, work) if line.has_phases else sorted(own, key=lambda wait: said(wait).left)
-            if line == STORES:
+            if line.writes_tensors:
                 self._check_end(work, own)
             for other in self.at_launch(self.program.leaves, work):
                 self.check_after(work, other, own)
-            if ring and line == FILLED:
+            if ring and line.has_phases:
                 self._check_overwritten(work, waits)
             for release in self.at_launch(self.releases, work) if line.in_registers else ():
                 self._check_over(work, release, own)
@@ -237,7 +238,7 @@ class _Work(Knowledge):
         """Between a work and what uses its place behind it stands a wait that has ended it."""
         there, here, line = Moment(work, "'"), Moment(other), said(work).line
         for a, b in self.places(work, other):
-            if line == FILLED and b.writes:
+            if line.has_phases and b.writes:
                 continue  # it is another bulk copy
             held = self.is_register(a)
             if held:
@@ -312,7 +313,7 @@ class _Work(Knowledge):
         one, until, alike = said(work.placed), said(wait.placed), rows_of_same_thread(wait, work)
         if one.line.has_phases:
             yield from self.numbers.is_at(wait, self.numbers.event(work))
-        elif one.line == COPIES:
+        elif one.line.counts_groups:
             if one.made.since == until.made.since:
                 below = wait.form(until.made.groups - until.left).minus(work.form(one.made.groups), 1).nonnegative()
                 names = wait.leaf.names
@@ -341,12 +342,12 @@ def _is_past_order(moment: Moment) -> bool:
 
 def _early(line: Timeline, a: Use, b: Use, register: bool) -> str:
     """What may be of a work and the use of its place behind it."""
-    if line == COPIES:
+    if line.counts_groups:
         how = f"writes {'is written again' if b.writes else 'is read'}" if a.writes else "reads is written"
         return f"an asynchronous copy may not have ended where what it {how}"
-    if line == STORES:
+    if line.writes_tensors:
         return f"'{a.buffer}' may be overwritten before it has been stored"
-    if line == FILLED:
+    if line.has_phases:
         return f"'{a.buffer}' may be read before it has arrived"
     what = f"'{a.buffer}' is used" if register else _OVERWRITTEN
     return f"nothing waits for a product before {what}"

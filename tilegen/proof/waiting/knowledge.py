@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from tilegen.ir.affine import Affine
 from tilegen.ir.nodes import THREAD_KINDS
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed
 from tilegen.poly.rows import Rows, equate, rename
 from tilegen.poly.system import Form, equal_rows, form, range_of, rows_of, solvable
-from tilegen.proof.reading.on_timelines import leaves_that
+from tilegen.proof.reading.on_timelines import ends_at_barrier, leaves_that
 from tilegen.proof.waiting.moments import RANK, Moment, orders_before, refuse_uncovered, rows_of_same_thread
 from tilegen.proof.waiting.numbers import Event, Numbers, is_turn
 
@@ -22,10 +21,10 @@ class Knowledge:
     def __init__(self, numbers: Numbers) -> None:
         self.numbers, self.certain, self.rings = numbers, numbers.certain, numbers.rings
         self.program, self.arrivals = numbers.program, numbers.arrivals
-        self.releases = leaves_that(self.program, "arrive", EMPTIED)
-        self.waits = leaves_that(self.program, "wait", FILLED, EMPTIED)
-        self.passes, self.takes = (leaves_that(self.program, "arrive", TURNS), leaves_that(self.program, "wait", TURNS))
-        self.copies = leaves_that(self.program, "start", FILLED)
+        self.releases = leaves_that(self.program, "arrive", "warps")
+        self.waits = leaves_that(self.program, "wait", "bytes", "warps")
+        self.passes, self.takes = (leaves_that(self.program, what, "threads") for what in ("arrive", "wait"))
+        self.copies = [*filter(ends_at_barrier, self.program.leaves)]
         self.sent = [p for p in self.copies if p.leaf.along(RANK)[1:]]  # to other blocks, where they arrive, too
 
     def at_launch(self, events: Sequence[Placed], other: Placed) -> list[Placed]:

@@ -18,12 +18,11 @@ from functools import cache
 
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
-from tilegen.lowering.launch.timelines import EMPTIED, FILLED, TURNS
 from tilegen.poly.instances import Placed, with_divisions
 from tilegen.poly.rows import Rows
 from tilegen.poly.system import Form, equal_rows, form, rows_of, solvable
 from tilegen.poly.verdict import Refused
-from tilegen.proof.reading.on_timelines import does, leaves_that
+from tilegen.proof.reading.on_timelines import ends_at_barrier, is_load, leaves_that, said
 from tilegen.proof.waiting.barriers import CertainBarriers
 from tilegen.proof.waiting.moments import Moment, refuse_possible
 
@@ -47,7 +46,7 @@ class Event:
 
 def is_turn(placed: Placed) -> bool:
     """True for what takes a turn, or passes it on."""
-    return does(placed.leaf.stmt, "arrive", TURNS) or does(placed.leaf.stmt, "wait", TURNS)
+    return not is_load(placed) and said(placed).line.arrivals == "threads"
 
 
 class Numbers:
@@ -55,7 +54,7 @@ class Numbers:
 
     def __init__(self, certain: CertainBarriers) -> None:
         self.certain, self.program, self.rings = certain, certain.program, certain.rings
-        self.arrivals = [p for line in (FILLED, EMPTIED) for p in leaves_that(self.program, "arrive", line)]
+        self.arrivals = [p for kind in ("bytes", "warps") for p in leaves_that(self.program, "arrive", kind)]
         self.lag, self.target = cache(self._lag), cache(self._target)
 
     def runs(self, placed: Placed) -> tuple[str, ...]:
@@ -65,7 +64,7 @@ class Numbers:
 
     def _target(self, placed: Placed) -> Access:
         """The barrier and the phase; of a copy, what is said there before it."""
-        if not does(placed.leaf.stmt, "start", FILLED):
+        if not ends_at_barrier(placed):
             return placed.leaf.stmt.target
         found = [p for p in self.arrivals if p.number < placed.number and p.places[0] == placed.places[0]]
         # Both stand in one list, as `reading/bulk` has made them of what is started.
