@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from tilegen.lowering.launch.launch import Launch
 from tilegen.lowering.launch.program import Flag, Let, Spmd
-from tilegen.lowering.launch.timelines import CLUSTER, LAUNCHES, Arrive, Await, Barrier, Event
+from tilegen.lowering.launch.timelines import LAUNCHES, Arrive, Await, Barrier, Event
 from tilegen.lowering.sync.dependent_launch import is_set_up
 from tilegen.poly import Refused
 
@@ -32,14 +32,14 @@ from tilegen.poly import Refused
 def parts_of(launch: Launch) -> list[tuple[Spmd, ...]]:
     """The bodies of the launches that it is as good as, without waits for other blocks. Raises Refused where it touches
     global memory too early, or where waits stand in vain."""
-    said = [node for node in launch.nodes if isinstance(node, Event) and (node.line.asks or node.line == CLUSTER)]
+    said = [v for v in launch.nodes if isinstance(v, Event) and (v.line.asks or v.line.arrivals == "cluster")]
     if {each for node in said for each in node.line.asks} != {*launch.asks}:
         raise Refused(f"{launch.name} is not launched as what it waits for asks, or waits for nothing of that")
     if said != [node for node in launch.body if node in said]:
         raise Refused(f"{launch.name} waits for other blocks on some paths alone, or lets others begin on some")
     if launch.dependent and (said.count(Await(LAUNCHES)), said.count(Arrive(LAUNCHES))) != (1, 1):
         raise Refused(f"{launch.name} does not wait once for the launches before, and let the next one begin once")
-    if [node for node in said if node.line == CLUSTER] != [*launch.body[-1:]] * bool(launch.cluster):
+    if [node for node in said if node.line.arrivals == "cluster"] != [*launch.body[-1:]] * bool(launch.cluster):
         raise Refused("a block may leave before others have copied to its memory, or arrived at its barriers")
     parts: list[tuple[Spmd, ...]] = [()]
     for node in launch.body:

@@ -75,7 +75,7 @@ class Timeline:
 
     @property
     def writes_tensors(self) -> bool:
-        """True where a thread waits until shared memory has been read, and nobody for what is written."""
+        """True of stores of boxes: a thread waits until they have read, and nobody for what they write."""
         return self.arrivals == "group" and bool(self.box)
 
     @property

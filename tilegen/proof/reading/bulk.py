@@ -35,20 +35,7 @@ from tilegen.lowering.launch.program import (
     with_lists,
 )
 from tilegen.lowering.launch.tensor_maps import TensorMap
-from tilegen.lowering.launch.timelines import (
-    BLOCK,
-    CLUSTER,
-    EMPTIED,
-    FILLED,
-    STORES,
-    TURNS,
-    Arrive,
-    Await,
-    Box,
-    Event,
-    StartBarriers,
-    box_place,
-)
+from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, StartBarriers, box_place
 from tilegen.poly import Facts, Refused
 from tilegen.proof.reading.lane_loops import written_buffers
 from tilegen.proof.reading.on_timelines import EVENTS, Does, OnTimeline, does, is_event
@@ -63,9 +50,9 @@ def expand_bulk(body: tuple[Spmd, ...], launch: Launch, ring: Ring | None) -> tu
     """
     started: tuple[str, ...] = ()
     if body and isinstance(body[0], StartBarriers):
-        if body[0].line != (CLUSTER if launch.cluster else BLOCK):
+        if body[0].line.arrivals != ("cluster" if launch.cluster else "block"):
             raise Refused("others may arrive at barriers that have not been started, or are waited for in vain")
-        released = {node.barrier.buffer for node in nodes(body) if isinstance(node, Arrive) and node.line == EMPTIED}
+        released = {v.barrier.buffer for v in nodes(body) if isinstance(v, Arrive) and v.line.arrivals == "warps"}
         for name, arrivals in body[0].barriers:
             all_ = ring.warps * ring.blocks if ring and name in released else 1
             if arrivals != all_ or released & _barriers_of(launch):
@@ -90,20 +77,20 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
                 out += _started(node, launch, started)
             case Box():
                 raise Refused(f"nobody can wait for a bulk copy of '{node.place.buffer}', which is part of no event")
-            case Arrive(line) if line == EMPTIED:
+            case Arrive(line) if line.arrivals == "warps":
                 if not ring or {*node.buffers} != ring.buffers:
                     raise Refused(f"a release at '{node.barrier.buffer}' names other buffers than are filled")
                 out.append(_to_blocks(_event(node, started, launch), node.blocks, launch))
-            case Arrive(line, at, count=threads) | Await(line, at, count=threads) if line == TURNS:
+            case Arrive(line, at, count=threads) | Await(line, at, count=threads) if line.arrivals == "threads":
                 if not ring or not ring.turn or threads != ring.threads_of_turn:
                     raise Refused("turns are taken by another number of threads than two groups have")
                 assert isinstance(at, Affine)
                 out.append(_on_timeline(node, "turns", Access(barrier_of("turns", launch), (at,))))
-            case Await(line) if line == STORES:
+            case Await(line) if line.writes_tensors:
                 out.append(_on_timeline(node, "bulk stores", Access(EVENTS.name, ())))
             case Await(line) if line.has_phases:
                 filled = _filled_at(node.barrier.buffer, launch)
-                if {*node.buffers} != (filled or (ring and ring.buffers)) or (line == FILLED) != bool(filled):
+                if {*node.buffers} != (filled or (ring and ring.buffers)) or (line.arrivals == "bytes") != bool(filled):
                     raise Refused(f"a wait at '{node.barrier.buffer}' names other buffers than arrive there")
                 out.append(_event(node, started, launch))
             case _:
@@ -113,7 +100,7 @@ def _expand(body: tuple[Spmd, ...], launch: Launch, started: frozenset[str], rin
 
 def _started(node: Start, launch: Launch, started: frozenset[str]) -> Iterator[Spmd]:
     """What is said at a barrier before copies, and the nests of these; the nests of stores."""
-    if node.line == FILLED:
+    if node.line.arrivals == "bytes":
         yield _event(node, started, launch)
         name = node.barrier.buffer
         if any(each.at != node.at for each in nodes(node.body) if isinstance(each, Box)):
@@ -186,12 +173,12 @@ def bytes_of_copies(body: tuple[Spmd, ...], launch: Launch) -> int:
 
 def _barriers_of(launch: Launch) -> set[str]:
     """The barriers that copies arrive at."""
-    return {node.barrier.buffer for node in launch.nodes if isinstance(node, Start) and node.line == FILLED}
+    return {node.barrier.buffer for node in launch.nodes if isinstance(node, Start) and node.line.arrivals == "bytes"}
 
 
 def _filled_at(barrier: str, launch: Launch) -> set[str]:
     """What the copies fill that arrive at a barrier."""
-    copies = (node for node in launch.nodes if isinstance(node, Box) and node.line == FILLED)
+    copies = (node for node in launch.nodes if isinstance(node, Box) and node.line.arrivals == "bytes")
     return {copy.place.buffer for copy in copies if copy.barrier.buffer == barrier}
 
 
@@ -221,10 +208,10 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
     steps = (1,) * len(each.box) if each.windows else each.steps
     if len(steps) != len(each.box) or any(not 1 <= e * s <= BOX_LIMIT for e, s in zip(each.box, steps, strict=True)):
         raise Refused(f"a box of '{node.map}' has more elements in a dimension than {BOX_LIMIT}")
-    widest = (1, *[1 if node.line == STORES else BOX_STEP_LIMIT] * (len(steps) - 1))
+    widest = (1, *[1 if node.line.writes_tensors else BOX_STEP_LIMIT] * (len(steps) - 1))
     if any(not 1 <= step <= most for step, most in zip(steps, widest, strict=True)):
         raise Refused(f"the elements of a box of '{node.map}' are further apart than a copy takes them")
-    if each.windows and (node.line == STORES or shown is tensor):
+    if each.windows and (node.line.writes_tensors or shown is tensor):
         raise Refused(f"'{tensor.name}' shows no tensor, or is stored")
     check_windows(tensor, {shown.name: shown}, each.box, steps)
     names = [box_place(target.name, n) for n in range(len(each.box))]
@@ -234,14 +221,14 @@ def _nest_of(node: Box, launch: Launch) -> Spmd:
     index = tuple(source[d] for d in range(len(source)))
     place = _place_in(target, first.index, each.box, names)
     nest: Spmd
-    if node.line == STORES:
+    if node.line.writes_tensors:
         inside = (c for i, n in zip(index, tensor.shape, strict=True) for c in (Condition(i), Condition(n - 1 - i)))
         copied = Load(target.name, place, target.dtype)
-        stmt = OnTimeline(tensor.name, Access(tensor.name, index), copied, element=node.element, line=STORES)
+        stmt = OnTimeline(tensor.name, Access(tensor.name, index), copied, element=node.element, line=node.line)
         nest = If(tuple(c for c in inside if not c.value.is_const or c.value.const < 0), (stmt,))
     else:
         value = Load(tensor.name, index, tensor.dtype, Const(0, tensor.dtype))
-        nest = OnTimeline(target.name, Access(target.name, place), value, element=node.element, line=FILLED)
+        nest = OnTimeline(target.name, Access(target.name, place), value, element=node.element, line=node.line)
     for name, extent in zip(names, each.box, strict=True):
         nest = For(name, const(extent), (nest,)) if extent > 1 else nest
     return nest
@@ -268,8 +255,8 @@ def _place_in(buffer: Buffer, first: tuple[Affine, ...], box: tuple[int, ...], n
 
 
 def is_wait(node: object) -> bool:
-    """True for a wait at a barrier, for a turn, or for stores."""
-    return does(node, "wait", FILLED, EMPTIED, TURNS, STORES)
+    """True for a wait at a barrier, for a turn, or for stores: not for what is in the thread's own registers."""
+    return isinstance(node, OnTimeline) and node.does == "wait" and not node.line.in_registers
 
 
 def is_bulk_copy(node: Spmd) -> bool:
@@ -277,7 +264,7 @@ def is_bulk_copy(node: Spmd) -> bool:
     inner = node
     while isinstance(inner, For) and len(inner.body) == 1:
         (inner,) = inner.body
-    return does(inner, "start", FILLED)
+    return does(inner, "start", "bytes")
 
 
 def without_events(body: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -292,9 +279,8 @@ def check_boxes(launch: Launch, facts: Facts, extents: Mapping[str, Affine]) -> 
     """How many bulk copies there are. Raises Refused where one is not as the hardware takes it, or its map is not."""
     copies = [node for node in launch.nodes if isinstance(node, Box)]
     written = {memory_of(name) for node in launch.nodes for name in written_buffers(node)}
-    stored, loaded = (
-        {memory_of(_map_of(node, launch).buffer) for node in copies if node.line == line} for line in (STORES, FILLED)
-    )
+    stored = {memory_of(_map_of(node, launch).buffer) for node in copies if node.line.writes_tensors}
+    loaded = {memory_of(_map_of(node, launch).buffer) for node in copies if not node.line.writes_tensors}
     for each in launch.maps:
         name = memory_of(each.buffer)
         if name in written or name in stored & loaded:

@@ -40,13 +40,7 @@ from tilegen.lowering.launch.program import (
     nodes,
     with_lists,
 )
-from tilegen.lowering.launch.timelines import (
-    REGISTERS,
-    STORES,
-    StartBarriers,
-    is_await,
-    is_event,
-)
+from tilegen.lowering.launch.timelines import REGISTERS, Await, StartBarriers, is_event
 from tilegen.poly import Refused
 from tilegen.proof.reading.roles import Ring
 
@@ -117,7 +111,7 @@ def _check_tiles(launch: Launch) -> None:
 def _is_set_up(node: Spmd) -> bool:
     """True for what is done before all tiles or after them, and says nothing of memory."""
     plain = isinstance(node, If | Flag | Let | StartBarriers)
-    return plain or is_await(node, STORES) or is_event(node, REGISTERS)
+    return plain or (isinstance(node, Await) and node.line.writes_tensors) or is_event(node, REGISTERS)
 
 
 def _collect(body: tuple[Spmd, ...], outside: list[Spmd]) -> int:

@@ -62,7 +62,7 @@ def ends_at_barrier(placed: Placed) -> bool:
 
 
 def is_store(placed: Placed) -> bool:
-    """True for work whose thread waits until it has been read, and nobody for what it writes."""
+    """True for work that writes a tensor: no wait is for the end of that."""
     return does(placed.leaf.stmt, "start", "group") and placed.leaf.stmt.line.writes_tensors
 
 

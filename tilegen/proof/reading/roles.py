@@ -48,21 +48,7 @@ from tilegen.lowering.launch.program import (
     rings,
     with_body,
 )
-from tilegen.lowering.launch.timelines import (
-    BLOCK,
-    CONSUMERS,
-    EMPTIED,
-    FILLED,
-    GROUP,
-    TURNS,
-    Arrive,
-    Await,
-    Barrier,
-    Box,
-    RingPlace,
-    is_await,
-    is_event,
-)
+from tilegen.lowering.launch.timelines import BLOCK, CONSUMERS, GROUP, Arrive, Await, Barrier, Box, RingPlace
 from tilegen.poly import Refused
 
 
@@ -103,7 +89,8 @@ def join_roles(body: tuple[Spmd, ...], launch: Launch) -> tuple[tuple[Spmd, ...]
     """(`body` as one program, the ring that its roles share; None if it has no roles). Raises Refused."""
     found = [(place, roles) for place, node in enumerate(body) if (roles := _roles_of(node))]
     others = [node for node in body if not _roles_of(node)]
-    if rings(others) or any(is_event(node, EMPTIED, TURNS) for node in nodes(others)):
+    said = {node.line.arrivals for node in nodes(others) if isinstance(node, Arrive | Await)}
+    if rings(others) or said & {"warps", "threads"}:
         raise Refused("something is released or counted, and no producer waits for that")
     if not found:
         if launch.cluster:
@@ -162,7 +149,7 @@ def _join(roles: _Roles, launch: Launch) -> tuple[tuple[Spmd, ...], Ring]:
     rank, blocks = (launch.cluster.rank, launch.cluster.blocks) if launch.cluster else ("", 1)
     if names_in(walk((runs, loop.extent))) & {*threads, rank}:
         raise Refused(f"how often '{loop.name}' runs is not the same for all threads of a block or cluster")
-    fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line == FILLED)
+    fills = frozenset(node.place.buffer for node in nodes(producing) if isinstance(node, Box) and node.line.has_phases)
     tests = tuple(test for node in runs if isinstance(node, If) for test in node.test)
     ranks = (var(rank), var(share_of(rank))) if rank else ()
     who = (consumes, consumers // WARP, tests, turn, var(consumes_along(consumes)), ranks, blocks)
@@ -244,7 +231,7 @@ class _Parts:
         """Both lists as one, where the producer has a loop of runs and each group of consumers one of these."""
         other, first, last = self._part(producing)
         one, ahead, behind = self._part(consuming)
-        takes = (any(is_await(each, TURNS) for each in nodes((node,))) for node in behind)
+        takes = (any(isinstance(v, Await) and v.line.arrivals == "threads" for v in nodes((node,))) for node in behind)
         at = next((n for n, take in enumerate(takes) if take), len(behind))
         is_turn = Condition(var(self.ring.turn) - self.ring.group, equal=True)
         turn = replace(self, tests=((*self.tests[0], is_turn), self.tests[1]))

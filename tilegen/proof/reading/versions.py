@@ -27,7 +27,7 @@ from tilegen.lowering.launch.program import (
     Spmd,
     nodes,
 )
-from tilegen.lowering.launch.timelines import COPIES, Arrive, Barrier
+from tilegen.lowering.launch.timelines import Arrive, Barrier
 from tilegen.poly import Refused, Unproved
 
 Tests = tuple[Condition, ...]
@@ -81,7 +81,7 @@ def _check_scattered(loop: For, sizes: Collection[str]) -> None:
 
 def _joint_nodes(body: tuple[Spmd, ...]) -> list[Spmd]:
     """What all threads have to run together."""
-    return [v for v in nodes(body) if isinstance(v, Barrier | Combine) or v == Arrive(COPIES)]
+    return [v for v in nodes(body) if isinstance(v, Barrier | Combine | Arrive)]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Merge:
                     out.append(replace(node, value=self._read_with_fallback(node.value, known), arg=arg))
                 case Declare() | Barrier():
                     out.append(node)
-                case Arrive(line) if line == COPIES:
+                case Arrive(line) if line.counts_groups:
                     out.append(node)
                 case _:
                     raise Unproved(f"a {type(node).__name__} is not followed")
