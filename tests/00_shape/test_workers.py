@@ -14,6 +14,7 @@ def job(numbers):
     for number in numbers:
         match number:
             case 2:
+                time.sleep(1)  # of a process that ends before pebble has heard that the job began, nobody is told
                 os._exit(9)
             case 4:
                 time.sleep(3600)
