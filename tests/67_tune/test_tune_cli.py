@@ -98,16 +98,17 @@ def test_the_model_of_time_takes_what_was_fitted_to_schedules_of_the_same_costs(
     assert fitted_on(find_machine("h100")).startswith("NVIDIA H100")
 
 
-def test_the_model_of_time_orders_products_as_an_h100_did() -> None:
-    """Microseconds that were measured; the order by the roofline alone is another one."""
+def test_the_model_of_time_is_nearer_to_an_h100_than_the_roofline() -> None:
+    """Of microseconds that were measured: within an eighth of all, where the roofline is over a fourth below two."""
     measured = {(64, 128): 52.84, (64, 64): 57.66, (32, 64): 67.35, (128, 128): 67.93}
     sizes, machine, gemm = {"M": 4688, "K": 368, "N": 528}, find_machine("h100"), tilegen.load("gemm").kernel()
-    found = {}
-    for tm, tn in measured:
+    off = []
+    for (tm, tn), microseconds in measured.items():
         values = {"TM": tm, "TN": tn} | ({"TK": 16, "WI": 2} if tm < 128 else {})
-        found[tm, tn] = predict(gemm.schedule("across", **values), task(sizes, machine), machine)
-    by_roofline, by_model = (sorted(found, key=lambda each, n=n: found[each][n]) for n in (0, 1))
-    assert by_model == list(measured) != by_roofline
+        found = predict(gemm.schedule("across", **values), task(sizes, machine), machine)
+        off.append([1e3 * each / microseconds for each in found])
+    assert all(7 / 8 < by_model < 9 / 8 for _, by_model in off)
+    assert sum(by_roofline < 3 / 4 for by_roofline, _ in off) > 1
 
 
 def task(sizes: dict[str, int], machine: Machine) -> Task:

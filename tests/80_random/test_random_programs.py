@@ -68,7 +68,7 @@ def test_a_recipe_goes_on_where_a_step_in_between_joins_launches():
 def test_every_step_is_drawn():
     of_its_own = {"scatter", "rank"}  # test_random_scatters.py and test_random_lists.py draw them
     of_its_own |= {"split_best", "anchor"}  # for forms of kernels: test_best_of_tiles.py, test_random_ragged.py
-    of_its_own |= {"flatten"}  # the first step: test_random_flat.py
+    of_its_own |= {"flatten", "windows"}  # the first steps: test_random_flat.py
     assert registry().keys() <= {*WORDS, *of_its_own}
 
 
