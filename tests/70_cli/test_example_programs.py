@@ -45,7 +45,7 @@ def test_a_sweep_draws_the_same_shapes_for_a_seed_and_a_fit_takes_its_times(tmp_
     code += "found = [list(sweep.draw('f32', 7, 20, c)) for _ in range(2)]; assert found[0] == found[1]; "
     code += "assert all(s['M'] * s['N'] * s['K'] >= 1e8 for s in found[0]); import json; "
     code += "own = {m.schedule: m for m in reversed(c.candidates)}; "
-    code += "lines = [(own[n], s, slow) for s in found[0] for slow, n in ((1, 'across'), (9, 'padded'))]; "
+    code += "lines = [(own[n], s, slow) for s in found[0] for slow, n in ((1, 'across'), (9, 'whole_rows'))]; "
     code += "times = [(m.name, s, slow * m.microseconds(s)) for m, s, slow in lines]; "
     code += "print(*[json.dumps(dict(kind='f32', sizes=s, member=m, us=us)) for m, s, us in times], sep='\\n')"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -53,11 +53,11 @@ def test_a_sweep_draws_the_same_shapes_for_a_seed_and_a_fit_takes_its_times(tmp_
     done = run_example("fit", str(tmp_path / "times.jsonl"), "--to", str(tmp_path / "h.json"), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads((tmp_path / "h.json").read_text())["families"].values()
-    assert set(found) > {"*", "across *", "padded *"}
-    assert set(found) > {"*", "across", "padded"}
+    assert set(found) > {"*", "across *", "whole_rows *"}
+    assert set(found) > {"*", "across", "whole_rows(TM=128, TN=128)"}
     # A member with few times has the coefficients of its schedule.
     known = {name: {key: value for key, value in each.items() if key != "formula"} for name, each in found.items()}
-    assert known["across(TM=128, TN=128)"] == known["across *"]
+    assert known["across(TM=64, TN=64, TK=16, WI=2)"] == known["across *"]
     (off,) = re.findall(r"40 times, off by (\d+) %", done.stdout)
     assert int(off) < 10
 
