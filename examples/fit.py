@@ -32,7 +32,8 @@ _OF_FAMILY, _OF_SCHEDULE, _OF_MEMBER = 0.01, 0.01, 0.1
 _OF_SHAPE = 0.7  # of what all members are off at one shape, this share does not count
 _ENOUGH = 6  # times of a member that has coefficients of its own
 NAMES = tuple(asdict(Coefficients()))
-_AT_ONCE = slice(NAMES.index("round_"), NAMES.index("memory") + 1)  # of what goes on at once fourth powers add up
+_PART_OF = {"wave": "waves", "round_": "rounds"}  # what of `Parts` a coefficient multiplies, if it has another name
+_AT_ONCE = slice(NAMES.index("round_"), NAMES.index("memory") + 1)  # of what goes on at once squares add up
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def fit_family(lines: Sequence[dict[str, Any]], before: Mapping[str, Any]) -> di
             if model := models.get((_device(line), line["member"])):
                 shape = f"{line['file']} {kind} {line['sizes']}"
                 parts = model.parts(line["sizes"])
-                costs = [(1.0, p.waves, p.rounds, p.compute, p.load, p.memory, p.store) for p in parts]
+                costs = [tuple(getattr(part, _PART_OF.get(name, name), 1.0) for name in NAMES) for part in parts]
                 times.append(Time(line["member"], shape, line["us"], costs))
         for each in chooser_of(kind).candidates:
             formulas[each.name], schedules[each.name] = each.model.formula, each.schedule
@@ -172,8 +173,8 @@ def predict(logs: Array, costs: Array) -> tuple[Array, Array]:
         costs: of each time those of its launches; zeros where others have more launches.
     """
     each = np.exp(logs)[:, None] * costs
-    powers = each[..., _AT_ONCE] ** 4
-    each[..., _AT_ONCE] = powers / np.maximum(powers.sum(2, keepdims=True), 1e-30) ** 0.75
+    squares = each[..., _AT_ONCE] ** 2
+    each[..., _AT_ONCE] = squares / np.maximum(squares.sum(2, keepdims=True), 1e-30) ** 0.5
     microseconds = each.sum((1, 2))
     return np.log(microseconds), each.sum(1) / microseconds[:, None]
 

@@ -11,7 +11,7 @@ import tilegen
 from tilegen import api
 from tilegen.errors import SourceError, UsageError
 from tilegen.lab.choice.family import Candidate, Chooser
-from tilegen.lab.choice.model import Coefficients
+from tilegen.lab.choice.model import Coefficients, Parts
 from tilegen.lab.predict.machine import stock_machine
 from tilegen.lab.records.records import Device, RunRecord, line_of
 
@@ -217,15 +217,30 @@ def test_the_times_of_all_at_once_are_those_of_each(file: str, kernel: str) -> N
 def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_sooner() -> None:
     models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
 
-    def load(name: str, **sizes: int) -> float:
-        return models[name].parts({"M": 8448, "N": 8192, "K": 4096, **sizes})[0].load
+    def parts(name: str, **sizes: int) -> Parts:
+        return models[name].parts({"M": 8448, "N": 8192, "K": 4096, **sizes})[0]
 
-    alone = load("persistent(TN=128, STAGES=6)")
-    assert load("clusters(TN=128, STAGES=6)") == pytest.approx(0.75 * alone)
-    assert load("persistent(TN=128, STAGES=6)", K=4096 + 16) == pytest.approx(1.25 * 33 / 32 * alone)
-    # One block, and as many as multiprocessors: half of it is the way into one of these.
-    one, all_ = load("turned", M=160, N=192), load("turned", M=160 * 132, N=192)
-    assert one == pytest.approx((1 + 1 / 132) / 2 * all_)
+    alone = parts("persistent(TN=128, STAGES=6)").load
+    assert parts("clusters(TN=128, STAGES=6)").load == pytest.approx(0.75 * alone)
+    assert parts("persistent(TN=128, STAGES=6)", K=4096 + 16).load == pytest.approx(1.25 * 33 / 32 * alone)
+    # One block, and as many as multiprocessors: the way into one of these is as long, the L2 has less to give.
+    one, all_ = parts("turned", M=160, N=192), parts("turned", M=160 * 132, N=192)
+    assert one.load == all_.load == all_.shared == pytest.approx(132 * one.shared)
+
+
+def test_copies_in_bulk_bring_zeros_from_beyond_a_tensor() -> None:
+    models = {each.name: each.model for each in stock_family("hgemm", "hgemm").candidates}
+
+    def share(name: str, **sizes: int) -> float:
+        found = models[name].parts({"M": 1280, "N": 1280, "K": 4096, **sizes})[0]
+        return found.beyond / found.shared
+
+    assert share("persistent(TN=128, STAGES=6)") == 0
+    # Of a tile of A 128 rows are loaded and 16 are there; it is half of what a block loads.
+    assert share("persistent(TN=128, STAGES=6)", M=16) == pytest.approx(7 / 8 / 2)
+    assert share("persistent(TN=128, STAGES=6)", M=16, K=4064) == pytest.approx(1 - (1 / 8 + 1) / 2 * 63.5 / 64)
+    assert share("split_early(PARTS=2)", N=1280 - 64) == pytest.approx(1 / 20 / 2)
+    assert share("overlapped", M=16) == 0  # whose threads copy
 
 
 def test_what_blocks_walk_along_again_comes_from_memory_beyond_the_l2() -> None:

@@ -95,7 +95,7 @@ def test_the_model_of_time_takes_what_was_fitted_to_schedules_of_the_same_costs(
         typical = Model(scheduled.tree, machine).microseconds(sizes, Coefficients()) / 1e3
         assert modelled >= least
         assert (modelled == max(least, typical)) is not bool(fitted_on(machine))
-    assert fitted_on(find_machine("h100")).startswith("NVIDIA H100")
+    assert fitted_on(find_machine("h100")).startswith("NVIDIA H200")
 
 
 def test_the_model_of_time_is_nearer_to_an_h100_than_the_roofline() -> None:

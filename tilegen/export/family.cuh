@@ -68,14 +68,15 @@ bool serves(int member, [[maybe_unused]] const Sizes& size)
 
 // By how much a member falls short of the figures of the machine, and microseconds of a launch, a wave, and a round.
 struct Coefficients {
-    double launch, wave, round, compute, load, memory, store;
+    double launch, wave, round, compute, load, shared, memory, store, beyond;
 };
 
 // What a launch does: its blocks, and those that a multiprocessor holds at once; of a block how often it waits for
-// memory, microseconds of arithmetic if all multiprocessors shared it, and bytes; bytes of memory.
+// memory, microseconds of arithmetic if all multiprocessors shared it, and bytes; bytes of memory; of a block the bytes
+// that no element of a tensor has.
 struct Work {
     Int blocks, resident;
-    double rounds, compute, load, store, memory;
+    double rounds, compute, load, store, memory, beyond;
 };
 
 double squared(double number) { return number * number; }
@@ -85,14 +86,16 @@ double time_of(const Work& work, const Coefficients& by)
 {
     const Int most = floor_div(work.blocks + ${sms} - 1, ${sms}), waves = floor_div(most + work.resident - 1, work.resident);
     const double compute = by.compute * (double(most) * (work.compute * ${sms}));
-    const double share = (double(work.blocks) / ${sms} + double(most)) / 2;
-    const double load = by.load * (share * (work.load / ${cache}));
+    const double mean = double(work.blocks) / ${sms};
+    const double load = by.load * (double(most) * (work.load / ${cache}));
+    const double shared = by.shared * (mean * (work.load / ${cache}));
     const double memory = by.memory * (work.memory / ${memory});
     const double rounds = by.round * (double(waves) * work.rounds);
-    const double both = squared(squared(compute)) + squared(squared(load));
-    const double together = both + squared(squared(memory)) + squared(squared(rounds));
-    const double store = by.store * (share * (work.store / ${cache}));
-    return by.launch + by.wave * double(waves) + store + std::sqrt(std::sqrt(together));
+    const double both = squared(compute) + squared(load) + squared(shared);
+    const double together = both + squared(memory) + squared(rounds);
+    const double store = by.store * ((mean + double(most)) * (work.store / (2 * ${cache})));
+    const double beyond = by.beyond * (mean * (work.beyond / ${cache}));
+    return by.launch + by.wave * double(waves) + store + beyond + std::sqrt(together);
 }
 
 double microseconds(int member, [[maybe_unused]] const Sizes& size)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from math import prod, sqrt
 from typing import Any
 
-from tilegen.ir.affine import Affine
+from tilegen.ir.affine import Affine, const
 from tilegen.ir.hardware.memory import bytes_of
 from tilegen.ir.nodes import BLOCK_KINDS, DTYPE_BYTES, THREAD_KINDS, Buffer, Loop, Node, Op, Stmt, Tree
 from tilegen.ir.walk import leaves, reads, walk, writes
@@ -38,44 +38,48 @@ class Coefficients:
         launch: microseconds that each launch takes whatever it does.
         wave: microseconds for each round of blocks, one after the other on a multiprocessor.
         round_: microseconds for each iteration of a serial loop that waits for global memory.
-        compute, load, memory, store: times as long as the figures say of arithmetic, of loads from the L2, of the
-            bytes of memory, and of stores.
+        compute, load, shared, memory, store: times as long as the figures say of arithmetic, of loads into a
+            multiprocessor, of those of all from the L2, of the bytes of memory, and of stores.
+        beyond: the same of what copies in bulk bring as zeros from beyond a tensor, which hinders all others.
     """
 
-    launch: float = 2.5
-    wave: float = 1.0
-    round_: float = 0.6
-    compute: float = 1.3
-    load: float = 1.3
-    memory: float = 1.15
-    store: float = 1.5
+    launch: float = 2.3
+    wave: float = 0.75
+    round_: float = 0.5
+    compute: float = 1.1
+    load: float = 0.8
+    shared: float = 0.9
+    memory: float = 0.95
+    store: float = 1.4
+    beyond: float = 0.4
 
 
 @dataclass(frozen=True)
 class Parts:
     """Microseconds of one launch by the machine's figures, and counts of what these do not tell.
 
-    `waves` and `rounds` are counts; `compute` is the time of the multiprocessor with most blocks, `load` and `store`
-    are the mean of its time and of that of the L2 for all blocks, `memory` is the time of the whole machine.
+    `waves` and `rounds` are counts; `compute` and `load` are the time of the multiprocessor with most blocks, `shared`
+    and `beyond` that of the L2 for all blocks, `store` is the mean of both, `memory` the time of the whole machine.
     """
 
     waves: float
     rounds: float
     compute: float
     load: float
+    shared: float
     store: float
     memory: float
+    beyond: float
 
     def microseconds(self, by: Coefficients) -> float:
-        """The time of the launch. Of what goes on at once, the slowest part counts most: fourth powers add up."""
-        compute, load = by.compute * self.compute, by.load * self.load
+        """The time of the launch. Of what goes on at once, the slowest part counts most: squares add up."""
+        compute, load, shared = by.compute * self.compute, by.load * self.load, by.shared * self.shared
         memory, rounds = by.memory * self.memory, by.round_ * self.rounds
-        compute, load, memory, rounds = compute * compute, load * load, memory * memory, rounds * rounds
-        together = compute * compute + load * load + memory * memory + rounds * rounds
-        return by.launch + by.wave * self.waves + by.store * self.store + _sqrt(_sqrt(together))
+        together = compute * compute + load * load + shared * shared + memory * memory + rounds * rounds
+        return by.launch + by.wave * self.waves + by.store * self.store + by.beyond * self.beyond + _sqrt(together)
 
 
-PARTS = ("compute", "load", "memory", "store")  # those of `Parts` that are times
+PARTS = ("compute", "load", "shared", "memory", "store", "beyond")  # those of `Parts` that are times
 
 
 class Model:
@@ -110,19 +114,28 @@ class Model:
         return total
 
     def _parts(
-        self, blocks: int, resident: int, rounds: float, compute: float, load: float, store: float, memory: float
+        self,
+        blocks: int,
+        resident: int,
+        rounds: float,
+        compute: float,
+        load: float,
+        store: float,
+        memory: float,
+        beyond: float,
     ) -> Parts:
         sms, cache, whole = self.figures
         most = -(-blocks // sms)  # blocks of the multiprocessor that has most
-        waves = -(-most // resident)
-        share = (blocks / sms + most) / 2  # half of it is the L2, the other half the way into a multiprocessor
+        waves, mean = -(-most // resident), blocks / sms
         return Parts(
             waves,
             waves * rounds,
             most * (compute * sms),
-            share * (load / cache),
-            share * (store / cache),
+            most * (load / cache),
+            mean * (load / cache),
+            (mean + most) * (store / (2 * cache)),
             memory / whole,
+            mean * (beyond / cache),
         )
 
 
@@ -140,7 +153,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     buffers = {buffer.name: buffer for buffer in tree.buffers}
     moved: dict[tuple[str, bool], list[tuple[float, str]]] = {}
     walks: dict[tuple[str, tuple[Affine, ...]], dict[int, tuple[float, str]]] = {}  # by the loop that is walked
-    compute, loads, rounds = list[tuple[float, str]](), list[tuple[float, str]](), ["0"]
+    compute, loads, beyond = (list[tuple[float, str]]() for _ in range(3))
+    rounds = ["0"]
     for loops, stmt in every:
         inner = [loop for loop in loops if loop.kind not in BLOCK_KINDS]
         compute.append(_product(inner, _microseconds(inner, stmt, machine)))
@@ -156,6 +170,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
                         walked = next((id(loop) for loop in reversed(inner) if loop.kind in _SERIAL), 0)
                         walks.setdefault((name, tuple(index)), {})[walked] = bytes_
                         loads.append(_loaded(inner, index, buffers[name], around))
+                        if any(loop.kind == "bulk" for loop in inner):
+                            beyond.append(_beyond(loads[-1], loops, index, buffers[name]))
                     waits |= not store
                     each = each if store or at_once else _single(inner, buffers[name])
         if waits:
@@ -170,7 +186,8 @@ def _text_of_launch(tree: Tree, launch: Node, machine: Machine) -> str:
     for walked_by in walks.values():
         memory += _again(grid, [*walked_by.values()], resident, machine)
     most = f"max({', '.join(dict.fromkeys(rounds))})" if len(rounds) > 1 else "0"
-    return ", ".join((grid, str(resident), most, _sum(compute), _sum(loads), _sum(stores), " + ".join(memory or ["0"])))
+    moves = (_sum(loads), _sum(stores), " + ".join(memory or ["0"]), _sum(beyond))
+    return ", ".join((grid, str(resident), most, _sum(compute), *moves))
 
 
 def _again(grid: str, walks: Sequence[tuple[float, str]], resident: int, machine: Machine) -> list[str]:
@@ -201,6 +218,23 @@ def _loaded(
             number /= around[loop.multicast].extent.evaluate({})
     sectors = _sectors(moving, index[buffer.order[-1]], buffer.shape[buffer.order[-1]], bytes_)
     return number, "*".join(filter(None, (text, sectors)))
+
+
+def _beyond(
+    loaded: tuple[float, str], loops: Sequence[Loop], index: Sequence[Affine], buffer: Buffer
+) -> tuple[float, str]:
+    """Of the bytes that are loaded those that are no element of the tensor: zeros beyond its last rows and columns."""
+    shares = []
+    for place, size in zip(index, buffer.shape, strict=True):
+        along = [loop for loop in loops if loop.name in place.names()]
+        if not size.is_const and all(place.linear_in(loop.name) for loop in along):
+            reached = const(1)
+            for loop in along:
+                reached += (loop.extent - 1) * abs(place.coefficient(loop.name))
+            if reached != size:
+                shares.append(f"min(1, ({size.in_python(_SIZE)})/({reached.in_python(_SIZE)}))")
+    number, text = loaded
+    return (number if shares else 0), "*".join(filter(None, (text, f"(1 + -1*{'*'.join(shares)})")))
 
 
 def _sectors(loops: Sequence[Loop], index: Affine, row: Affine, bytes_: int) -> str:

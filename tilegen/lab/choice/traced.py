@@ -31,8 +31,10 @@ class Traced:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: float) -> Any:
-        return self.scaled(1 / other)
+    def __truediv__(self, other: Any) -> Any:
+        if not isinstance(other, Traced):
+            return self.scaled(1 / other)
+        return self.line(f"{self.name} / {other.name}").scaled(self.times / other.times)
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, Traced) and other.name == self.name:
