@@ -81,7 +81,8 @@ def _written(node: ast.expr, names: Mapping[str, str], inner: bool = False) -> s
         case ast.BinOp(left, ast.Mod(), right):
             return f"floor_mod({write(left)}, {write(right)})"
         case ast.BinOp(left, ast.Div(), right):
-            return f"double({write(left)}) / {write(right, inner=True)}"
+            by = f"({write(right)})" if _is_product(right) else write(right, inner=True)
+            return f"double({write(left)}) / {by}"
         case ast.BinOp(left, ast.Mult(), right):
             return f"{write(left, inner=not _is_product(left))} * {write(right, inner=True)}"
         case ast.BinOp(left, sign, right):
@@ -93,7 +94,9 @@ def _written(node: ast.expr, names: Mapping[str, str], inner: bool = False) -> s
         case ast.IfExp(test, yes, no):
             text = f"{write(test, inner=True)} ? {write(yes)} : {write(no)}"
         case ast.Call(ast.Name("min"), args):
-            return f"std::min<Int>({{{', '.join(map(write, args))}}})"
+            if not any(isinstance(each, ast.Div) for each in ast.walk(node)):
+                return f"std::min<Int>({{{', '.join(map(write, args))}}})"
+            return f"std::min<double>({{{', '.join(f'double({write(each)})' for each in args)}}})"
         case ast.Call(ast.Name("max"), args):
             return f"std::max<double>({{{', '.join(f'double({write(each)})' for each in args)}}})"
         case _:
