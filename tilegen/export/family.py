@@ -93,12 +93,10 @@ def _written(node: ast.expr, names: Mapping[str, str], inner: bool = False) -> s
             text = f"{write(left)} {_COMPARED[type(sign)]} {write(right)}"
         case ast.IfExp(test, yes, no):
             text = f"{write(test, inner=True)} ? {write(yes)} : {write(no)}"
-        case ast.Call(ast.Name("min"), args):
-            if not any(isinstance(each, ast.Div) for each in ast.walk(node)):
-                return f"std::min<Int>({{{', '.join(map(write, args))}}})"
-            return f"std::min<double>({{{', '.join(f'double({write(each)})' for each in args)}}})"
-        case ast.Call(ast.Name("max"), args):
-            return f"std::max<double>({{{', '.join(f'double({write(each)})' for each in args)}}})"
+        case ast.Call(ast.Name("min"), args) if not any(isinstance(each, ast.Div) for each in ast.walk(node)):
+            return f"std::min<Int>({{{', '.join(map(write, args))}}})"
+        case ast.Call(ast.Name("min" | "max" as word), args):
+            return f"std::{word}<double>({{{', '.join(f'double({write(each)})' for each in args)}}})"
         case _:
             raise TypeError(ast.dump(node))
     return f"({text})" if inner else text
