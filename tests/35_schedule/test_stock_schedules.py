@@ -61,7 +61,7 @@ def inputs(kernel, sizes, seed=0):
 
 
 def _sized():
-    """The cover at odd sizes; at even ones it is long, and the others nightly: PoCL runs all of them at both."""
+    """The cover at odd sizes; at even ones it is long, and the others nightly: PoCL runs them at both."""
     for case in cases():
         marks = () if case in cover() else pytest.mark.nightly
         yield pytest.param(*case, ODD, id=f"{'.'.join(case)}-odd", marks=marks)

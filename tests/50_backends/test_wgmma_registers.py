@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.support.cover import cover
 from tests.support.devices.wgmma_registers import faults, ptx_code, sass_code
 from tests.support.stock import cases, compile_stock, lower_stock
 from tilegen.backends.compiler import sass
@@ -94,7 +95,8 @@ OPTIONS = {"vectors": {}, "none": {"vector": False}, "whole": {"whole": True}}
 
 
 def listed(case: tuple[str, str], version: str) -> pytest.ParameterSet:
-    marks = () if case == SHORT else pytest.mark.long if version == "vectors" else pytest.mark.nightly
+    of_pairs = version == "vectors" and case in cover("pairs")
+    marks = () if case == SHORT else pytest.mark.long if of_pairs else pytest.mark.nightly
     return pytest.param(case, OPTIONS[version], id=".".join((*case, version)), marks=marks)
 
 

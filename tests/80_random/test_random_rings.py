@@ -101,7 +101,7 @@ def text_in_turn(rng):
     return head + "schedule s for gemm():\n" + "".join(f"    {step}\n" for step in steps)
 
 
-@pytest.mark.parametrize("number", first(range(CASES[0]), CASES[1]))
+@pytest.mark.parametrize("number", first(range(CASES[0]), CASES[1], long=6))
 @pytest.mark.parametrize("text", [text_of, text_in_turn], ids=["ring", "turns"])
 def test_a_random_ring(number, text):
     rng = random.Random(number)

@@ -1,7 +1,8 @@
-"""A few stock schedules that have every feature of all of them: what the tests look at unless asked for the long ones.
+"""Two covers of the stock schedules: what the tests look at, and what the long ones do.
 
-`features` says what is counted, `greedy_cover` picks the schedules. Which they are is stored in tests/golden/cover.txt;
-a nightly test computes them again (tests/35_schedule/test_stock_cover.py, which writes the file with --update-golden).
+Those of the first have every feature of all schedules; those of the second every two features that a schedule has
+together. `features` says what is counted, `greedy_cover` picks the schedules. Which they are is stored in tests/golden;
+a nightly test computes them again (tests/35_schedule/test_stock_cover.py, which writes the files with --update-golden).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -24,14 +26,20 @@ from tilegen.ir.written import tree_of
 from tilegen.lowering.launch.program import Start
 from tilegen.lowering.launch.timelines import Arrive, Await, Barrier, Box
 
-STORED = Path(__file__).parents[1] / "golden" / "cover.txt"
+COVERS = {"features": "cover.txt", "pairs": "cover_of_pairs.txt"}
+Marks = pytest.MarkDecorator | tuple[()]
 _WAYS = {f.name: f.default for f in fields(Loop) if f.type in ("bool", "int", "str") and f.name not in ("name", "step")}
 
 
+def stored(counted: str) -> Path:
+    """The file that lists a cover of "features" or of "pairs"."""
+    return Path(__file__).parents[1] / "golden" / COVERS[counted]
+
+
 @cache
-def cover() -> frozenset[tuple[str, str]]:
+def cover(counted: str = "features") -> frozenset[tuple[str, str]]:
     """(file, schedule) of those that are stored."""
-    names = STORED.read_text().split()
+    names = stored(counted).read_text().split()
     return frozenset((name, schedule) for name, _, schedule in (line.partition(".") for line in names))
 
 
@@ -67,12 +75,18 @@ def features(name: str, schedule: str) -> set[tuple[str, ...]]:
     return found
 
 
-def greedy_cover() -> list[tuple[str, str]]:
+def pairs(name: str, schedule: str) -> set[tuple[tuple[str, ...], ...]]:
+    """Every two steps, ways of loops and waits that stand in it together."""
+    found = features(name, schedule)
+    return set(combinations(sorted(each for each in found if each[0] in ("step", "loop", "timeline")), 2))
+
+
+def greedy_cover(counted: str) -> list[tuple[str, str]]:
     """Always the schedule that has most of what is missing for the size of its program.
 
     Then each of them gives way to the smallest one that has what it alone has, if there is anything.
     """
-    has = {case: features(*case) for case in cases()}
+    has = {case: {"features": features, "pairs": pairs}[counted](*case) for case in cases()}
     size = {case: sum(1 for launch in lower_stock(*case) for _ in walk(launch.body)) for case in has}
     every, chosen = set().union(*has.values()), []
     missing = set(every)
@@ -108,14 +122,19 @@ def _meaning(name: str, kernel: str) -> str:
     return re.sub(r"\w+", lambda word: f"bytes{DTYPE_BYTES.get(word[0], word[0])}", text)
 
 
-def _listed(*of_cover: pytest.MarkDecorator, others: pytest.MarkDecorator) -> pytest.MarkDecorator:
-    repeated = pytest.mark.nightly
-    marks = {case: of_cover if case in cover() else repeated if is_repeated(*case) else others for case in cases()}
-    given = [pytest.param(*case, id=".".join(case), marks=marks[case]) for case in marks]
+def _listed(of_cover: Marks, of_pairs: Marks, others: Marks) -> pytest.MarkDecorator:
+    def marks(case: tuple[str, str]) -> Marks:
+        if case in cover():
+            return of_cover
+        return pytest.mark.nightly if is_repeated(*case) else of_pairs if case in cover("pairs") else others
+
+    given = [pytest.param(*case, id=".".join(case), marks=marks(case)) for case in cases()]
     return pytest.mark.parametrize(("name", "schedule"), given)
 
 
-# A test of every stock schedule, by its `name` and `schedule`; those outside the cover are of the next kind, and those
-# that do for f16 what they do for bf16 are nightly.
-each_stock_schedule = _listed(others=pytest.mark.long)
-each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, others=pytest.mark.nightly)
+# A test of every stock schedule, by its `name` and `schedule`: the cover at once, that of pairs before a change is in,
+# the others nightly, like those that do for f16 what they do for bf16. What proves or counts sees the others before it
+# is in, too.
+each_stock_schedule = _listed((), pytest.mark.long, pytest.mark.nightly)
+every_stock_schedule = _listed((), pytest.mark.long, pytest.mark.long)
+each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, pytest.mark.nightly, pytest.mark.nightly)
