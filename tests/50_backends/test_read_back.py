@@ -91,6 +91,26 @@ def test_copies_with_zeros_outside(language):
             assert difference(text.replace(one, other), launches, language)
 
 
+# Nothing is beyond the windows: the test of a round that sums nothing is one of the program's.
+INSIDE = """
+kernel moving(X: i32[N + 2], F: i32[3]) -> out: i32[N]:
+    out[x] = sum[r](X[x + r] * F[r])
+
+schedule s for moving():
+    windows(X)
+    round_up(r, 4)
+    order(x, r)
+    bind(x, block.x)
+"""
+
+
+def test_windows_that_lie_inside_are_read_under_a_test():
+    launches = lower(tree_from(INSIDE))
+    text = emit(launches, "cuda")
+    assert difference(text, launches, "cuda") is None
+    assert difference(text.replace("r < 3", "r < 4"), launches, "cuda") is not None
+
+
 COPIED_BACK = """
 kernel k(R: i32[N, N, 3]) -> t: i32[N, N]:
     t[i, j] = sum[r](R[i, j, r])

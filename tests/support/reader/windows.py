@@ -16,8 +16,8 @@ def shown(reader, access, windows):
 
 
 def is_shown(term, launch):
-    """True for a load from a tensor that windows show."""
-    seen = {b.windows.tensor for b in launch.buffers.values() if b.windows}
+    """True for a load from a tensor beyond which windows show something."""
+    seen = {b.windows.tensor for b in launch.buffers.values() if b.windows and b.windows.fallback}
     return isinstance(term, tuple) and term[0] == "load" and term[1][0] in seen
 
 
