@@ -95,8 +95,8 @@ OPTIONS = {"vectors": {}, "none": {"vector": False}, "whole": {"whole": True}}
 
 
 def listed(case: tuple[str, str], version: str) -> pytest.ParameterSet:
-    of_pairs = version == "vectors" and case in cover("pairs")
-    marks = () if case == SHORT else pytest.mark.long if of_pairs else pytest.mark.nightly
+    covered = version == "vectors" and case in cover() | cover("pairs")
+    marks = () if case == SHORT else pytest.mark.long if covered else pytest.mark.nightly
     return pytest.param(case, OPTIONS[version], id=".".join((*case, version)), marks=marks)
 
 
