@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cover import COVERS, cover, every_stock_schedule, features, greedy_cover, pairs, stored
+from tests.support.cover import COVERS, cover, each_stock_schedule_short_or_long, features, greedy_cover, pairs, stored
 from tests.support.stock import cases
 
 PAGE = (Path(__file__).parents[1] / "nets.md").read_text()
@@ -25,7 +25,7 @@ def features_of_cover() -> set[tuple[str, ...]]:
 
 
 @pytest.mark.long
-@every_stock_schedule
+@each_stock_schedule_short_or_long
 def test_the_cover_has_every_feature(name: str, schedule: str) -> None:
     assert not features(name, schedule) - features_of_cover()
 

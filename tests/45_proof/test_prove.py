@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cover import each_stock_schedule_long_or_nightly, every_stock_schedule
+from tests.support.cover import each_stock_schedule_long_or_nightly, each_stock_schedule_short_or_long
 from tests.support.stock import schedule_stock
 from tilegen.errors import ProofError
 from tilegen.ir.affine import Affine, const, var
@@ -67,7 +67,7 @@ def check_proved_without(tree, loops):
     assert {o.name for o in proof.obligations} >= {"coverage", "order", "values", "bounds", "races", "barriers"}
 
 
-@every_stock_schedule
+@each_stock_schedule_short_or_long
 def test_every_stock_schedule_is_proved_with_vectors_and_without(name, schedule):
     tree = schedule_stock(name, schedule).tree
     for loops in dict.fromkeys([(), loops_with_vectors(tree)]):

@@ -136,5 +136,5 @@ def _listed(of_cover: Marks, of_pairs: Marks, others: Marks) -> pytest.MarkDecor
 # the others nightly, like those that do for f16 what they do for bf16. What proves or counts sees the others before it
 # is in, too.
 each_stock_schedule = _listed((), pytest.mark.long, pytest.mark.nightly)
-every_stock_schedule = _listed((), pytest.mark.long, pytest.mark.long)
+each_stock_schedule_short_or_long = _listed((), pytest.mark.long, pytest.mark.long)
 each_stock_schedule_long_or_nightly = _listed(pytest.mark.long, pytest.mark.nightly, pytest.mark.nightly)
