@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.enumeration.runs import verdict
+from tests.support.reader.readback import difference
 from tests.support.simulator.threads import faults
 from tilegen.api import load
 from tilegen.backends.text import emit
@@ -117,12 +118,19 @@ def test_boxes_of_windows_are_those_of_the_hardware(attributes):
 
 
 def test_the_text_says_where_a_tile_of_pixels_begins():
-    text = " ".join(emit(lower(pixels(stride=2).tree)).replace("//     ", "").split())
+    launches = lower(pixels(stride=2).tree)
+    text = emit(launches)
+    assert difference(text, launches, "cuda") is None
+    assert difference(text.replace("x = bp * TM %", "x = bp * TM /"), launches, "cuda") is not None
+    text = " ".join(text.replace("//     ", "").split())
     assert "X.windows: FLOAT16, dimensions (C, W, H, B)" in text
     assert "im2col from (-1, -1) to" in text
     assert "element strides (1, 2, 2, 1)" in text
-    place = "bp * TM % ((W + 1) / 2)) * 2 - 1, (bp * TM / ((W + 1) / 2) % ((H + 1) / 2)) * 2 - 1"
-    assert f"{place}, (bp * TM / ((W + 1) / 2) / ((H + 1) / 2)), q % 3, q % 9 / 3);" in text
+    named = (
+        "const int n = bp * TM / ((W + 1) / 2) / ((H + 1) / 2); const int y = bp * TM / ((W + 1) / 2) % ((H + 1) / 2);"
+    )
+    assert f"{named} const int x = bp * TM % ((W + 1) / 2); for (int q = 0; q <" in text
+    assert "x * 2 - 1, y * 2 - 1, n, q % 3, q % 9 / 3);" in text
 
 
 def test_pixels_are_one_dimension_whose_place_has_digits():

@@ -380,15 +380,16 @@ hconv(const __grid_constant__ TensorMap X_windows_map,
                 const int bp = row_of_tile(tiles, tile);
                 const int bf = column_of_tile(tiles, tile);
 
+                const int n = bp * TM / W / H;
+                const int y = bp * TM / W % H;
+                const int x = bp * TM % W;
                 for (int q = 0; q < ((C + 63) / 64) * 9; ++q) {
                     ring.wait_emptied();  // Xs and Ks have been read
 
                     ring.expect(32768);
                     // bulk(Xs)
-                    copy_windows_4d(
-                        Xs[ring.slot], X_windows_map,
-                        &filled[ring.slot], (q / 9) * 64, (bp * TM % W) - 1, (bp * TM / W % H) - 1, (bp * TM / W / H),
-                        q % 3, q % 9 / 3);
+                    copy_windows_4d(Xs[ring.slot], X_windows_map, &filled[ring.slot], (q / 9) * 64, x - 1, y - 1, n,
+                                    q % 3, q % 9 / 3);
 
                     // bulk(Ks)
                     copy_box_4d(Ks[ring.slot], K_map, &filled[ring.slot], (q / 9) * 64, q % 3, q % 9 / 3, bf * TF);

@@ -12,7 +12,7 @@ from tests.support.reader.dealt import DealtTiles
 from tests.support.reader.values import Mismatch, Values
 from tilegen.ir.affine import Affine, var
 from tilegen.ir.nodes import Access, Condition
-from tilegen.lowering.launch.program import Start, TimelineNode, rings
+from tilegen.lowering.launch.program import Start, TimelineNode, nodes, rings
 from tilegen.lowering.launch.timelines import Arrive, Await, Box, Event, Fence, StartBarriers
 
 ReadByBulk = TimelineNode
@@ -137,6 +137,13 @@ class BulkTexts(Values, DealtTiles):
         inner = {group[0][0]: at for group, at in zip(digits[1:-1], place[1:-1], strict=True)}
         _, first = shown_by(box.windows, [place[0], *[0] * len(inner), place[-1]], self.env)
         return [*first[::-1], *(inner.get(m.inner, 0) * m.inner_step for m in box.windows.moved[::-1])]
+
+    def first_windows(self, loop, texts):
+        """The names, in front of a loop, of where the windows begin that it copies."""
+        copies = loop.ring and any(isinstance(node, Box) and node.windows for node in nodes(loop.body))
+        while copies and texts and isinstance(texts[0], c_text.Declare):
+            named = self._take_declaration(texts, ("const", *self.integer))
+            self.scope[named.name] = self.term(named.start)
 
     def _read(self, name, value, text):
         """An argument in the text: of addresses the place."""

@@ -293,11 +293,12 @@ class _Reading(Lists, Calls, Vectors, Instructions, BulkTexts, Scatters, Ragged,
         return text
 
     def _for(self, node, texts, _):
+        outer = dict(self.scope)
+        self.first_windows(node, texts)
         text = self._take(texts, c_text.For)
         same(tuple(text.kind.split()), self.integer, f"type of {text.name}")
         same(self.term(text.extent), node.extent.evaluate(self.env), f"extent of {node.name}")
         same(self.term(text.first), 0, f"the first {node.name}")
-        outer = dict(self.scope)
         self.env[node.name] = self.scope[text.name] = self.rng.randrange(1, 10**4)
         self.body(node.body, self.numbered(node, text.body, texts))
         self.scope = outer

@@ -19,6 +19,7 @@ from tilegen.backends.text.values.best import best_lines
 from tilegen.backends.text.values.dialect import CUDA
 from tilegen.backends.text.values.expr import Writer, vector_word
 from tilegen.backends.text.values.shared import named_parts
+from tilegen.backends.text.windows import name_first_windows
 from tilegen.ir.affine import const, var
 from tilegen.ir.nodes import DTYPE_BYTES, ONLY, SHORT_FLOATS, THREAD_KINDS, Access, Condition, Load, Op, Stmt
 from tilegen.ir.reductions.linear import LINEAR, after_step
@@ -110,7 +111,7 @@ class Body:
             case Stmt():
                 return self._stmt(node)
             case For():
-                return self._for(node)
+                return self._named_for(node)
             case If():
                 return self._if(node)
             case Flag(name, test):
@@ -206,6 +207,14 @@ class Body:
 
     def _first(self, access: Access) -> str:
         return self._writer.element(access.buffer, access.index)
+
+    def _named_for(self, loop: For) -> list[str]:
+        """A loop, behind the names of what it would divide for in each iteration."""
+        outer = self._writer
+        declared, loop, self._writer = name_first_windows(loop, outer)
+        lines = [f"const {self._integer} {name} = {value};" for name, value in declared.items()] + self._for(loop)
+        self._writer = outer
+        return lines
 
     def _for(self, loop: For) -> list[str]:
         name = self._writer.names[loop.name]
@@ -303,7 +312,7 @@ class Body:
             inner = inner[1:-1]
             return under_head(head, inner, braces=True)
         nested = len(body) == 1 and (isinstance(body[0], For) or (isinstance(body[0], If) and not body[0].orelse))
-        is_first = not inner[0].startswith("//") and id(body[0]) not in self._pointers
+        is_first = not inner[0].startswith(("//", "const ")) and id(body[0]) not in self._pointers
         single = _is_simple(inner) or (nested and is_first)
         return under_head(head, inner, braces=not single)
 

@@ -11,7 +11,7 @@ from tilegen.backends.text.values.parameter_names import ParameterNames
 from tilegen.ir.affine import Affine, Atom, Div, Mod, const, factors_of, var
 from tilegen.ir.facts.ranges import never_negative
 from tilegen.ir.nodes import Condition
-from tilegen.ir.parts.windows import Windows
+from tilegen.ir.parts.windows import Digit, Windows
 
 ATOM = 8
 """The precedence of a name, a number, an element and a call."""
@@ -38,17 +38,23 @@ class IndexWriter:
     def through(self, windows: Windows, index: Sequence[Affine]) -> tuple[Self, tuple[Affine, ...]]:
         """The place of the tensor that windows show at `index`, and a writer that knows the digits in it."""
         names, values = dict(self.names), dict[str, Affine]()
-        for ((first, _), *others), place in zip(windows.digits, index, strict=True):
-            if not others:
-                values[first] = place
+        for group, place in zip(windows.digits, index, strict=True):
+            if len(group) == 1:
+                values[group[0][0]] = place
                 continue
-            rest = self.index(place, 6)
-            for word, extent in reversed(others):
-                by = self.index(extent, 7)
-                names[f"{windows.tensor}.{word}"], rest = f"({rest} % {by})", f"{rest} / {by}"
-            names[f"{windows.tensor}.{first}"] = f"({rest})"
-            values |= {word: var(f"{windows.tensor}.{word}") for word in (first, *(word for word, _ in others))}
+            for word, text in self.digits(group, place).items():
+                names[f"{windows.tensor}.{word}"] = f"({text})"
+                values[word] = var(f"{windows.tensor}.{word}")
         return replace(self, names=names), tuple(i.substitute(values) for i in windows.index)
+
+    def digits(self, group: Sequence[Digit], place: Affine) -> dict[str, str]:
+        """Each digit of a place, by its word."""
+        (first, _), *others = group
+        rest, found = self.index(place, 6), dict[str, str]()
+        for word, extent in reversed(others):
+            by = self.index(extent, 7)
+            found[word], rest = f"{rest} % {by}", f"{rest} / {by}"
+        return {first: rest, **{word: found[word] for word, _ in others}}
 
     def _index(self, value: Affine, parent: int) -> str:
         terms = sorted(value.sorted_terms(), key=lambda t: t[1] < 0) if len(value.terms) > 1 else value.terms
