@@ -69,20 +69,23 @@ def text_of(rng):
 
 
 def text_in_turn(rng):
-    """The same for two groups of TJ threads that take turns, tile by tile."""
+    """The same for two groups of TJ threads that take turns, tile by tile; here, too, some blocks share tiles."""
     ti, tj, tk = rng.choice([8, 16]), rng.choice([32, 64]), rng.choice([8, 16])
     along, other = rng.choice([("bj", "bi"), ("bi", "bj")])  # what tiles are numbered by
     w, blocks = rng.choice(["z", "x"]), rng.choice([1, 1, 2])
     staged = rng.choice(["", "", "cache_shared(C, at=px) -> Cs", "bulk(Cs)"])
     outer, many = ("bx, w, px", True) if blocks > 1 else ("w, px", False)
+    cluster = rng.choice([False, False, True])
     steps = [
         f"tile(i, {ti}) -> bi, ti",
         f"tile(j, {tj}) -> bj, tj",
         f"tile(k, {tk}) -> ko, ki",
         *([f"tile({along}, {blocks}) -> {along}, bx"] if many else []),
         f"tile({along}, 2) -> px, w",
-        f"order({other}, {outer}, ko, ti, ki, tj)",
+        *([f"tile({other}, 2) -> {other}, cz"] if cluster else []),
+        f"order({other}, {'cz, ' * cluster}{outer}, ko, ti, ki, tj)",
         f"bind({other}, block.y)",
+        *(["bind(cz, block.y)"] if cluster else []),
         *([f"bind(bx, block.{'x' if w == 'z' else 'z'})"] if many else []),
         f"bind(w, block.{w})",
         "bind(tj, thread.x)",
@@ -96,6 +99,7 @@ def text_in_turn(rng):
         "bulk(B.shared)",
         f"pipeline(ko, {rng.choice([2, 3, 4])})",
         "specialize(ko, turns=w)",
+        *([f"multicast({'B' if along == 'bj' else 'A'}.shared, cz)"] if cluster else []),
     ]
     head = "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N]:\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n\n"
     return head + "schedule s for gemm():\n" + "".join(f"    {step}\n" for step in steps)

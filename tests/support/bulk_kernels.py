@@ -115,9 +115,7 @@ def _tile_by_tile(text):
 
 def _in_clusters(text):
     """Two blocks along y, one beside the other, are a cluster."""
-    text = text.replace("    tile(ti, 4)", "    tile(bi, 2) -> bi, ci\n    tile(ti, 4)").replace(
-        "order(bi,", "order(bi, ci,"
-    )
+    text = text.replace("    order(bi,", "    tile(bi, 2) -> bi, ci\n    order(bi, ci,")
     return text.replace("    bind(bi, block.y)\n", "    bind(bi, block.y)\n    bind(ci, block.y)\n")
 
 
@@ -225,4 +223,5 @@ CASES = {
     "turns, one iteration": TURNS.replace("K", "8") + BOTH + IN_TURN,
     "turns, staged": TURNS + BOTH + "    cache_shared(C, at=px) -> Cs\n" + IN_TURN,
     "turns, stored": TURNS + BOTH + OUT.replace("bj", "px") + IN_TURN,
+    "turns, cluster": _in_clusters(TURNS) + BOTH + OUT.replace("bj", "px") + IN_TURN + SHARED,
 }

@@ -169,8 +169,8 @@ FAMILIES = {
     ),
     "turns": Family(
         _kinds(turn_faults),
-        _bulk("turns, stored", "turns"),
-        {"turns, stored": {"M": 5, "N": 136, "K": 20}},
+        _bulk("turns, stored", "turns", "turns, cluster"),
+        {"turns, stored": {"M": 5, "N": 136, "K": 20}, "turns, cluster": {"M": 29, "N": 136, "K": 20}},
         beyond={
             "pass_before_the_last_wait": "its threads are not at the pace at which it matters",
         },
@@ -178,7 +178,7 @@ FAMILIES = {
     ),
     "clusters": Family(
         _kinds(cluster_faults),
-        _bulk("cluster, narrow", "cluster", "cluster, again, narrow") | {"products": CLUSTER},
+        _bulk("cluster, narrow", "cluster", "cluster, again, narrow", "turns, cluster") | {"products": CLUSTER},
         {"cluster, narrow": {"M": 29, "N": 40, "K": 20}},
         mild={"other_clusters": "the order of the factors of a grid is in no text"},
     ),
@@ -235,6 +235,7 @@ FAMILIES = {
 KERNELS = {
     **{name: (text, COPIED) for name, text in BULK.items() if name != "halves"},
     **{name: (BULK[name], {"M": 29, "N": 72, "K": 20}) for name in BULK if name.startswith("cluster,")},
+    "turns, cluster": (BULK["turns, cluster"], {"M": 29, "N": 136, "K": 20}),
     **{name: (text, {"M": 65, "N": 24, "K": 72}) for name, text in (WARPGROUPS | FACTORS).items()},
     **{f"products, {name}": (text, {"M": 3, "N": 136, "K": 136}) for name, text in RINGS.items()},
     **{name: (text, {"M": 130, "N": 72, "K": 64}) for name, text in BUDGETS.items()},

@@ -12,7 +12,8 @@ at what they compute.
 Turns: two blocks along a block loop are one, in which each is a group of consumers. What a group does is an iteration
 of that loop, which runs beside the other one as blocks do: races are asked of it as of any loop of blocks. Registers
 and shared memory are each group's own, but for the slots: these the groups use one after the other, tile by tile, so
-that one producer fills them for both.
+that one producer fills them for both. The blocks of a cluster have the same runs, so that what one shares with the
+others is for their groups of the same number.
 """
 
 from __future__ import annotations
@@ -173,11 +174,6 @@ def _check_turns(launch: Node, loop: Loop) -> None:
         raise NoForm(
             f"'{group.name}' shares {group.kind} with other loops, and its two blocks are to be one",
             way=f"bind '{group.name}' to an axis of its own",
-        )
-    if any(each.multicast for each in loops(loop)):
-        raise NoForm(
-            f"the blocks along '{group.name}' are to be one, and blocks of a cluster share copies in '{loop.name}'",
-            way="leave out turns=, or multicast(...)",
         )
     if all(each.kind in BLOCK_KINDS and not each.dealt for each in around):
         raise NoForm(

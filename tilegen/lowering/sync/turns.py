@@ -46,7 +46,8 @@ def take_turns(
     """`body`, divided into roles, and its buffers, for both groups of a block; as they are where none take turns."""
     if not block.turns:
         return body, buffers
-    *common, roles = body
+    at = max(n for n, node in enumerate(body) if isinstance(node, If))
+    common, roles, end = body[:at], body[at], body[at + 1 :]  # at the end, blocks of a cluster wait for each other
     assert isinstance(roles, If)
     produces = roles.orelse[-1]
     assert isinstance(produces, If)
@@ -57,7 +58,7 @@ def take_turns(
     producing = _at_ring(produces.body, lambda n: (For(turn, const(GROUPS), substitute_integers((n,), named)),))
     others = (*roles.orelse[:-1], replace(produces, body=producing))
     joined = replace(roles, body=_of_group(consuming, staged, block), orelse=others)
-    return (*common, joined), tuple(_of_both(b) if b.name in staged else b for b in buffers)
+    return (*common, joined, *end), tuple(_of_both(b) if b.name in staged else b for b in buffers)
 
 
 def _at_ring(

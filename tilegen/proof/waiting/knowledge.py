@@ -90,8 +90,9 @@ class Knowledge:
     # -- threads
 
     def consumers(self, wait: Placed) -> tuple[Mapping[str, str], Rows]:
-        """Names for each consumer of each block of a cluster, and rows for that."""
-        who, rows = everybody_of({**self.threads(wait.places[0]), **self.blocks(wait)})
+        """Names for each consumer of each block of a cluster, and rows for that; turns are each block's own."""
+        blocks = {} if is_turn(wait) else self.blocks(wait)
+        who, rows = everybody_of({**self.threads(wait.places[0]), **blocks})
         return who, rows + rename(rows_of(self.rings[wait.places[0]].consumes), who)
 
     def of_group(self, placed: Placed, number: Form, who: Mapping[str, str]) -> Rows:

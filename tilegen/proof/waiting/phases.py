@@ -11,7 +11,8 @@ Theorem: whoever goes on has waited for its event, and none waits for ever, if f
 - parity: whoever waits for n knows that n - S has happened, and goes on before anybody arrives for n + S;
 - ends: somebody waits for whatever arrives;
 - turns: whoever takes one is of its group, with which all of the group take it at this place; all of the other group
-  have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it.
+  have passed it on, each once; groups have nothing in common but slots, so that barriers of one may do for it. In a
+  cluster the groups are those of one block.
 
 The blocks of a cluster run at once, and are in the one program like more threads: which block it is, its rank, tells
 them apart as a coordinate does. Memory and barriers are each block's own. What is sent to several blocks is said of
