@@ -66,12 +66,12 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 #endif
 }
 
-// gemm_A_shared: grid (ceil(((K + 7)/8)/4), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
+// gemm_A_global: grid (ceil(((K + 7)/8)/4), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ((M + 127)/128)*4 <= 65535
 // arrays A[M][K], A_global[ceil(K/8)*8][ceil(M/128)*128]; A_global overlaps no other
 // A_global is scratch memory: float[ceil(K/8)*8][ceil(M/128)*128]
 extern "C" __global__ void __launch_bounds__(256)
-gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
+gemm_A_global(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
 {
     const int pi = blockIdx.y;  // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
     const int pk = blockIdx.x;

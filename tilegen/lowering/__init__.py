@@ -364,7 +364,8 @@ def _around(plan: _Plan, memory: Mapping[str, Buffer], tree: Tree, is_implied: I
 
 
 def _launch_names(tree: Tree) -> list[str]:
-    """The kernel's name for a single launch; else each is called after the first tensor that it computes.
+    """The kernel's name for a single launch; else each is called after the first tensor that it computes, or, if it
+    copies, after the last one that it writes.
 
     They are the entry points of the text, so that none of them is a word that has a meaning there.
     """
@@ -375,7 +376,7 @@ def _launch_names(tree: Tree) -> list[str]:
 
 def _main(node: Node) -> str:
     every = list(stmts(node))
-    computing: list[Stmt] = [s for s in every if not s.is_copy] or every
+    computing: list[Stmt] = [s for s in every if not s.is_copy] or every[-1:]
     return computing[0].name.removesuffix(".init").removesuffix(".best")
 
 
