@@ -48,31 +48,35 @@ template <int groups> __device__ __forceinline__ void wait_copies()
 #endif
 }
 
-// gemm_B_global: grid (ceil(N/256), ((K + 31)/32)*8), block (256)
-// for arrays of fewer than 2^31 - 2^20 elements, ((K + 31)/32)*8 <= 65535
+// gemm_B_global: grid (ceil(N/256), ((K + 31)/32)*4), block (256)
+// for arrays of fewer than 2^31 - 2^20 elements, ((K + 31)/32)*4 <= 65535
 // arrays B[K][N], B_global[ceil(K/32)*32][ceil(N/256)*256]; B_global overlaps no other
 // B_global is scratch memory: float[ceil(K/32)*32][ceil(N/256)*256]
 extern "C" __global__ void __launch_bounds__(256)
 gemm_B_global(const float* __restrict__ B, float* __restrict__ B_global, int K, int N)
 {
-    const int sk = blockIdx.y;  // copy_rows(B.global.k, B.global.j) -> sk, uk, sj, uj
+    const int sk = blockIdx.y;  // copy_rows(B, B.global.k, B.global.j) -> sk, uk, sj, uj
     const int sj = blockIdx.x;
     const int uj = threadIdx.x;
 
+    float B_reg[8];
     #pragma unroll
-    for (int uk = 0; uk < 4; ++uk) {
+    for (int uk = 0; uk < 8; ++uk)
+        B_reg[uk] = sj * 256 + uj < N && sk * 8 + uk < K ? B[(sk * 8 + uk) * N + sj * 256 + uj] : 0.0f;
+
+    #pragma unroll
+    for (int uk = 0; uk < 8; ++uk) {
         // cache_global(B, layout=[k, j], tiles=[32, TN])
-        B_global[(sk * 4 + uk) * (((N + 255) / 256) * 256) + sj * 256 + uj] =
-            sj * 256 + uj < N && sk * 4 + uk < K ? B[(sk * 4 + uk) * N + sj * 256 + uj] : 0.0f;
+        B_global[(sk * 8 + uk) * (((N + 255) / 256) * 256) + sj * 256 + uj] = B_reg[uk];
     }
 }
 
-// gemm_A_shared: grid (ceil(K/32), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
+// gemm_A_global: grid (ceil(K/32), ((M + 127)/128)*4), block (32, 8), 4224 bytes of shared memory
 // for arrays of fewer than 2^31 - 2^20 elements, ((M + 127)/128)*4 <= 65535
 // arrays A[M][K], A_global[ceil(K/32)*32][ceil(M/128)*128]; A_global overlaps no other
 // A_global is scratch memory: float[ceil(K/32)*32][ceil(M/128)*128]
 extern "C" __global__ void __launch_bounds__(256)
-gemm_A_shared(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
+gemm_A_global(const float* __restrict__ A, float* __restrict__ A_global, int M, int K)
 {
     const int pi = blockIdx.y;  // transpose_tiles(A, A.shared, A.global.i, A.global.k) -> pi, qi, pk, rk, qk
     const int pk = blockIdx.x;

@@ -62,7 +62,7 @@ gemm_part(const float* __restrict__ A, const float* __restrict__ B, float* __res
           int M, int K, int N)
 {
     constexpr int TK = 8, TM = 128, TN = 128, STAGES = 2;
-    const int kp = blockIdx.z;   // tile(kt, TK) -> kp, ki; grid(kp, bi, bj)
+    const int kp = blockIdx.z;   // split_by_number(C, k, TK, 1, PARTS) -> part, kp, ko, ki; grid(kp, bi, bj)
     const int bi = blockIdx.y;   // tile(i, TM) -> bi, ti
     const int bj = blockIdx.x;   // tile(j, TN) -> bj, tj
     const int wi = threadIdx.z;  // warp_tile(ti, WI, 4) -> wi, ci, li, vi; warp_threads(wi, wj, li, lj) -> lane
@@ -88,14 +88,14 @@ gemm_part(const float* __restrict__ A, const float* __restrict__ B, float* __res
             const int i = A_shared_l * 32 + tid / 8;
             const int k = tid % 8;
             copy_async_or_zero<4>(&A_shared[(ahead + ko) % STAGES][k][i],
-                                  &A[(bi * TM + i) * K + ahead * 16 + ko * 16 + kp * TK + k],
-                                  ahead * 16 + ko * 16 + kp * TK + k < K && bi * TM + i < M);
+                                  &A[(bi * TM + i) * K + ahead * 16 + ko * 16 + kp * 8 + k],
+                                  ahead * 16 + ko * 16 + kp * 8 + k < K && bi * TM + i < M);
         }
     };
 
     load_A_shared(0, 0);
-    copy_async_or_zero<16>(&B_shared[0][wi * 2 + wj][lane * 4], &B[(kp * TK + wi * 2 + wj) * N + bj * TN + lane * 4],
-                           kp * TK + wi * 2 + wj < K && bj * TN + lane * 4 + 3 < N);
+    copy_async_or_zero<16>(&B_shared[0][wi * 2 + wj][lane * 4], &B[(kp * 8 + wi * 2 + wj) * N + bj * TN + lane * 4],
+                           kp * 8 + wi * 2 + wj < K && bj * TN + lane * 4 + 3 < N);
     end_copies();
 
     wait_copies<0>();
@@ -141,14 +141,13 @@ gemm_part(const float* __restrict__ A, const float* __restrict__ B, float* __res
             }
     };
 
-    // tile(k, TK * PARTS) -> ko, kt
     // pipeline(ko, STAGES)
     // peel(ko)
     for (int ko = 0; ko < ko_count - 1; ++ko) {
         load_A_shared(ko, 1);
         copy_async_or_zero<16>(&B_shared[(ko + 1) % STAGES][wi * 2 + wj][lane * 4],
-                               &B[(ko * 16 + kp * TK + wi * 2 + wj + 16) * N + bj * TN + lane * 4],
-                               ko * 16 + kp * TK + wi * 2 + wj + 16 < K && bj * TN + lane * 4 + 3 < N);
+                               &B[(ko * 16 + kp * 8 + wi * 2 + wj + 16) * N + bj * TN + lane * 4],
+                               ko * 16 + kp * 8 + wi * 2 + wj + 16 < K && bj * TN + lane * 4 + 3 < N);
         end_copies();
 
         // pipeline(ki, 2, across=ko)
@@ -216,16 +215,16 @@ gemm_part(const float* __restrict__ A, const float* __restrict__ B, float* __res
 extern "C" __global__ void __launch_bounds__(256)
 gemm_C(float* __restrict__ C, const float* __restrict__ part, int M, int N)
 {
-    const int rows = blockIdx.y;     // tile(C.i, 8) -> rows, r; bind(rows, block.y)
-    const int columns = blockIdx.x;  // tile(C.j, 32) -> columns, c; bind(columns, block.x)
-    const int r = threadIdx.y;       // bind(r, thread.y)
-    const int c = threadIdx.x;       // bind(c, thread.x)
+    const int rows = blockIdx.y;  // element_tiles(C.i, C.j, 8, 32) -> r, c
+    const int columns = blockIdx.x;
+    const int r = threadIdx.y;
+    const int c = threadIdx.x;
 
     if (rows * 8 + r < M && columns * 32 + c < N) {
         // cache_register(C, at=c)
         float C_reg = 0.0f;
 
-        // rfactor(C, kp) -> part
+        // split_by_number(C, k, TK, 1, PARTS) -> part, kp, ko, ki
         for (int kp = 0; kp < 2; ++kp)
             C_reg += part[(kp * M + rows * 8 + r) * N + columns * 32 + c];
 

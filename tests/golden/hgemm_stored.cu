@@ -79,22 +79,28 @@ static __device__ __forceinline__ void mma_m16n8k8_tf32(float* C, const float* A
             "r"(__float_as_uint(A[3])), "r"(__float_as_uint(B[0])), "r"(__float_as_uint(B[1])));
 }
 
-// hgemm_tf32_stored_R: grid (ceil(((K + 31)/32)/8), ((M + 255)/256)*64), block (256)
-// for arrays of fewer than 2^31 - 2^20 elements, ((M + 255)/256)*64 <= 65535
+// hgemm_tf32_stored_R: grid (ceil(((K + 31)/32)/8), ((M + 255)/256)*32), block (256)
+// for arrays of fewer than 2^31 - 2^20 elements, ((M + 255)/256)*32 <= 65535
 // arrays A[M][K], R[ceil(M/256)*256][ceil(K/32)*32]; R overlaps no other
 // R is scratch memory: float[ceil(M/256)*256][ceil(K/32)*32]
 extern "C" __global__ void __launch_bounds__(256)
 hgemm_tf32_stored_R(const float* __restrict__ A, float* __restrict__ R, int M, int K)
 {
-    const int ri = blockIdx.y;  // copy_rows(R.r, R.c) -> ri, ui, rk, uk
+    const int ri = blockIdx.y;  // copy_rows(A, R.r, R.c) -> ri, ui, rk, uk
     const int rk = blockIdx.x;
     const int uk = threadIdx.x;
 
-    if (rk * 256 + uk < ((K + 31) / 32) * 32)
+    if (rk * 256 + uk < ((K + 31) / 32) * 32) {
+        float A_reg[8];
         #pragma unroll
-        for (int ui = 0; ui < 4; ++ui)
-            R[(ri * 4 + ui) * (((K + 31) / 32) * 32) + rk * 256 + uk] =
-                ri * 4 + ui < M && rk * 256 + uk < K ? round_tf32(A[(ri * 4 + ui) * K + rk * 256 + uk]) : 0.0f;
+        for (int ui = 0; ui < 8; ++ui)
+            A_reg[ui] = rk * 256 + uk < K && ri * 8 + ui < M ? A[(ri * 8 + ui) * K + rk * 256 + uk] : 0.0f;
+
+        #pragma unroll
+        for (int ui = 0; ui < 8; ++ui)
+            R[(ri * 8 + ui) * (((K + 31) / 32) * 32) + rk * 256 + uk] =
+                ri * 8 + ui < M && rk * 256 + uk < K ? round_tf32(A_reg[ui]) : 0.0f;
+    }
 }
 
 // hgemm_tf32_stored_S: grid (((N + 127)/128)*4, ceil(K/32)), block (32, 8), 4224 bytes of shared memory

@@ -149,17 +149,17 @@ int choose(const Sizes& size, const Arguments& given)
 const int kernel_count = 14;
 const char* const kernel_names[kernel_count] = {
     "gemm_B_global_whole",
-    "gemm_A_shared_whole",
+    "gemm_A_global_whole",
     "gemm_C_whole",
     "gemm_B_global_vector",
-    "gemm_A_shared_vector",
+    "gemm_A_global_vector",
     "gemm_C_vector",
     "gemm_C_scalar",
     "gemm_B_global_whole_64",
-    "gemm_A_shared_whole_64",
+    "gemm_A_global_whole_64",
     "gemm_C_whole_64",
     "gemm_B_global_vector_64",
-    "gemm_A_shared_vector_64",
+    "gemm_A_global_vector_64",
     "gemm_C_vector_64",
     "gemm_C_scalar_64"};
 cudaKernel_t kernels[kernel_count];
@@ -220,11 +220,11 @@ cudaError_t launch_gemm_B_global_whole([[maybe_unused]] const Sizes& size, const
 {
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &N};
-    const Int blocks[3] = {product({size.N / 256}), product({(size.K / 32) * 8}), product({1})};
+    const Int blocks[3] = {product({size.N / 256}), product({(size.K / 32) * 4}), product({1})};
     return launch(0, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
-cudaError_t launch_gemm_A_shared_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
+cudaError_t launch_gemm_A_global_whole([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
                                        cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
@@ -251,11 +251,11 @@ cudaError_t launch_gemm_B_global_vector([[maybe_unused]] const Sizes& size, cons
     const int K = static_cast<int>(size.K);
     const int N = static_cast<int>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &K, &N};
-    const Int blocks[3] = {product({(size.N + 255) / 256}), product({((size.K + 31) / 32) * 8}), product({1})};
+    const Int blocks[3] = {product({(size.N + 255) / 256}), product({((size.K + 31) / 32) * 4}), product({1})};
     return launch(3, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
-cudaError_t launch_gemm_A_shared_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
+cudaError_t launch_gemm_A_global_vector([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
                                         cudaStream_t stream)
 {
     const int M = static_cast<int>(size.M);
@@ -292,11 +292,11 @@ cudaError_t launch_gemm_B_global_whole_64([[maybe_unused]] const Sizes& size, co
 {
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &N};
-    const Int blocks[3] = {product({size.N / 256}), product({(size.K / 32) * 8}), product({1})};
+    const Int blocks[3] = {product({size.N / 256}), product({(size.K / 32) * 4}), product({1})};
     return launch(7, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
-cudaError_t launch_gemm_A_shared_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
+cudaError_t launch_gemm_A_global_whole_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
                                           cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
@@ -323,11 +323,11 @@ cudaError_t launch_gemm_B_global_vector_64([[maybe_unused]] const Sizes& size, c
     const long long K = static_cast<long long>(size.K);
     const long long N = static_cast<long long>(size.N);
     const void* arguments[] = {&given.B, &given.B_global, &K, &N};
-    const Int blocks[3] = {product({(size.N + 255) / 256}), product({((size.K + 31) / 32) * 8}), product({1})};
+    const Int blocks[3] = {product({(size.N + 255) / 256}), product({((size.K + 31) / 32) * 4}), product({1})};
     return launch(10, blocks, dim3(256, 1, 1), 0, false, arguments, queue, stream);
 }
 
-cudaError_t launch_gemm_A_shared_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
+cudaError_t launch_gemm_A_global_vector_64([[maybe_unused]] const Sizes& size, const Arguments& given, bool queue,
                                            cudaStream_t stream)
 {
     const long long M = static_cast<long long>(size.M);
@@ -366,37 +366,37 @@ cudaError_t launch_version(int version, const Sizes& size, const Arguments& give
     case 0:  // whole
         if (cudaError_t error = launch_gemm_B_global_whole(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_whole(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_whole(size, given, queue, stream))
             return error;
         return launch_gemm_C_whole(size, given, queue, stream);
     case 1:  // vector
         if (cudaError_t error = launch_gemm_B_global_vector(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_vector(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_vector(size, given, queue, stream))
             return error;
         return launch_gemm_C_vector(size, given, queue, stream);
     case 2:  // scalar
         if (cudaError_t error = launch_gemm_B_global_vector(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_vector(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_vector(size, given, queue, stream))
             return error;
         return launch_gemm_C_scalar(size, given, queue, stream);
     case 3:  // whole_64
         if (cudaError_t error = launch_gemm_B_global_whole_64(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_whole_64(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_whole_64(size, given, queue, stream))
             return error;
         return launch_gemm_C_whole_64(size, given, queue, stream);
     case 4:  // vector_64
         if (cudaError_t error = launch_gemm_B_global_vector_64(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_vector_64(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_vector_64(size, given, queue, stream))
             return error;
         return launch_gemm_C_vector_64(size, given, queue, stream);
     case 5:  // scalar_64
         if (cudaError_t error = launch_gemm_B_global_vector_64(size, given, queue, stream))
             return error;
-        if (cudaError_t error = launch_gemm_A_shared_vector_64(size, given, queue, stream))
+        if (cudaError_t error = launch_gemm_A_global_vector_64(size, given, queue, stream))
             return error;
         return launch_gemm_C_scalar_64(size, given, queue, stream);
     }

@@ -281,7 +281,7 @@ def _copied(nests: Nests, draft: Draft, form: Form, copied: tuple[Load, ...], si
                 )
             else:
                 loops = f"{name}.global.{term}, {name}.global.{own}"
-                draft = draft.steps(f"copy_rows({loops}) -> {columns}, {c}, {rows}, {r}")
+                draft = draft.steps(f"copy_rows({name}, {loops}) -> {columns}, {c}, {rows}, {r}")
     return draft
 
 
