@@ -269,10 +269,10 @@ def refusal(tree: Tree, arch: str) -> str:
 def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Candidate]:
     """The candidates for sizes alone at which the model holds and memory does, if one of them is for all sizes then.
 
-    Where none would be, vectors of a thread's own copies may fall apart.
+    Where none would be, copies of results in bulk may fall apart, and then vectors of a thread's own copies.
     """
-    for in_bulk_alone in (False, True):
-        wanted = [(*aligned(each.tree, in_bulk_alone), *room(each.tree, machine)) for each in candidates]
+    for copies in (("inputs", "vectors", "results"), ("inputs", "vectors"), ("inputs",)):
+        wanted = [(*aligned(each.tree, copies), *room(each.tree, machine)) for each in candidates]
         if not all(each.facts or wishes for each, wishes in zip(candidates, wanted, strict=True)):
             return [
                 replace(each, facts=tuple({fact.text: fact for fact in (*each.facts, *wishes)}.values()))
@@ -281,14 +281,17 @@ def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Can
     return list(candidates)
 
 
-def aligned(tree: Tree, in_bulk_alone: bool = False) -> Iterator[Fact]:
-    """That tensors copied while threads go on have rows of whole vectors: of 16 bytes in bulk, and of threads'
-    own where one element is too short for such a copy. Where they have not, threads wait for each element."""
+def aligned(tree: Tree, copies: Sequence[str] = ("inputs", "vectors", "results")) -> Iterator[Fact]:
+    """That tensors copied while threads go on have rows of whole vectors: of 16 bytes where "inputs" or "results" are
+    copied in bulk, and of threads' own "vectors" where one element is too short for such a copy. Where they have not,
+    threads wait for each element."""
     tensors = {buffer.name: buffer for buffer in tree.buffers if buffer.space == "global" and len(buffer.shape) > 1}
     found: dict[str, Fact] = {}
     for around, stmt in leaves(tree.body):
         in_bulk = any(loop.kind == "bulk" for loop in around)
-        for name in (name for name, _ in reads(stmt) if name in tensors and (in_bulk or not in_bulk_alone)):
+        names = [name for name, _ in reads(stmt) if in_bulk or "vectors" in copies]
+        names += [stmt.target.buffer] if in_bulk and "results" in copies else []
+        for name in (name for name in names if name in tensors):
             row, bytes_ = row_of(tensors[name]), DTYPE_BYTES[tensors[name].dtype]
             units = BULK_UNIT // bytes_ if in_bulk else _vector_in_flight(around, bytes_)
             if row % units != const(0):
