@@ -220,9 +220,9 @@ def test_loads_are_sectors_of_the_l2_which_a_cluster_shares_and_few_blocks_have_
     def parts(name: str, **sizes: int) -> Parts:
         return models[name].parts({"M": 8448, "N": 8192, "K": 4096, **sizes})[0]
 
-    alone = parts("persistent(TN=128, STAGES=6)").load
-    assert parts("clusters(TN=128, STAGES=6)").load == pytest.approx(0.75 * alone)
-    assert parts("persistent(TN=128, STAGES=6)", K=4096 + 16).load == pytest.approx(1.25 * 33 / 32 * alone)
+    alone = parts("persistent(TN=64, STAGES=8)").load  # 128 rows and 64 columns, of which one of two blocks has 32
+    assert parts("clusters(TN=64, STAGES=8)").load == pytest.approx(160 / 192 * alone)
+    assert parts("persistent(TN=64, STAGES=8)", K=4096 + 16).load == pytest.approx(1.25 * 33 / 32 * alone)
     # One block, and as many as multiprocessors: the way into one of these is as long, the L2 has less to give.
     one, all_ = parts("turned", M=160, N=192), parts("turned", M=160 * 132, N=192)
     assert one.load == all_.load == all_.shared == pytest.approx(132 * one.shared)
@@ -235,10 +235,10 @@ def test_copies_in_bulk_bring_zeros_from_beyond_a_tensor() -> None:
         found = models[name].parts({"M": 1280, "N": 1280, "K": 4096, **sizes})[0]
         return found.beyond / found.shared
 
-    assert share("persistent(TN=128, STAGES=6)") == 0
-    # Of a tile of A 128 rows are loaded and 16 are there; it is half of what a block loads.
-    assert share("persistent(TN=128, STAGES=6)", M=16) == pytest.approx(7 / 8 / 2)
-    assert share("persistent(TN=128, STAGES=6)", M=16, K=4064) == pytest.approx(1 - (1 / 8 + 1) / 2 * 63.5 / 64)
+    assert share("persistent(TN=64, STAGES=8)") == 0
+    # Of a tile of A 128 rows are loaded and 16 are there; it is two thirds of what a block loads.
+    assert share("persistent(TN=64, STAGES=8)", M=16) == pytest.approx(7 / 8 * 2 / 3)
+    assert share("persistent(TN=64, STAGES=8)", M=16, K=4064) == pytest.approx(1 - (2 / 8 + 1) / 3 * 63.5 / 64)
     assert share("split_early(PARTS=2)", N=1280 - 64) == pytest.approx(1 / 20 / 2)
     assert share("overlapped", M=16) == 0  # whose threads copy
 
@@ -258,7 +258,7 @@ def test_what_blocks_walk_along_again_comes_from_memory_beyond_the_l2() -> None:
 
 def test_tiles_that_take_turns_are_one_block() -> None:
     models = {each.name: each.model for each in stock_family("hgemm", "hgemm_e4m3").candidates}
-    found = models["ping_pong"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]
+    found = models["ping_pong_early"].parts({"M": 128 * 132, "N": 256, "K": 4096})[0]
     assert (found.waves, found.rounds) == (1, 2 * 32 / 5)
 
 
@@ -285,7 +285,7 @@ def test_times_of_tuning_take_part(tmp_path) -> None:
 
 def test_parts_of_sums_take_a_small_share_of_the_memory() -> None:
     chooser = stock_family("hgemm", "hgemm")
-    split = next(each for each in chooser.candidates if each.name == "padded_split(KP=512)")
+    split = next(each for each in chooser.candidates if each.name == "padded_parts(TM=64, STAGES=8, PARTS=4)")
     large = {"M": 16384, "N": 16384, "K": 16384}
     assert split.serves({"M": 512, "N": 512, "K": 16384})
     assert not split.serves(large)
