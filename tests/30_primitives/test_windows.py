@@ -69,7 +69,7 @@ schedule staged for rows:
 
 
 def pixels(schedule="pixels", **attributes):
-    other = {name: n for name, n in SMALL.items() if name != "PANEL"} | {"CP": 16}
+    other = {name: n for name, n in SMALL.items() if name != "PANEL"} | {"PARTS": 2}
     values = other if schedule == "split_pixels" else SMALL
     return load("hconv").kernel("hconv", **attributes).schedule(schedule, **values)
 
