@@ -128,64 +128,6 @@ def test_a_member_that_no_block_has_the_memory_for_is_never_chosen() -> None:
     assert "boxes(T=1024)  a block needs 262144 bytes of shared memory" in str(family.explain(M=4096, N=4096))
 
 
-COPIES = """\
-kernel product(A: bf16[M, K], B: bf16[K, N]) -> C: f32[M, N]:
-    C[i, j] = sum[k](f32(A[i, k]) * f32(B[k, j]))
-
-schedule copied for product:
-    tile(i, 16) -> bi, ti
-    tile(k, 32) -> ko, ki
-    order(bi, j, ko, ti, ki)
-    bind(bi, block.x)
-    bind(ti, thread.x)
-    cache_register(C, at=j)
-    cache_shared(A, at=ko, vector=8) -> As
-    pipeline(ko, 2)
-
-schedule plain for product:
-    bind(i, block.x)
-
-family fast for product:
-    copied
-"""
-
-
-def test_a_thread_copies_vectors_ahead_where_rows_have_whole_ones_if_another_member_serves_the_rest() -> None:
-    def facts(text: str) -> list[list[str]]:
-        return [[fact.text for fact in each.facts] for each in api.from_text(text).kernel().family("h100").candidates]
-
-    assert facts(COPIES) == [[]]
-    assert facts(COPIES + "    plain\n") == [["K % 8 == 0"], []]
-
-
-STORES = """\
-kernel product(A: bf16[M, K], B: bf16[N, K]) -> C: bf16[M, N]:
-    var P: f32[M, N]
-    P[i, j] = sum[k](f32(A[i, k]) * f32(B[j, k]))
-    C[i, j] = bf16(P[i, j])
-
-schedule boxes for product extends hgemm.whole_tiles
-
-schedule threads for product extends hgemm.transposed_padded
-
-schedule padded_boxes for product extends hgemm.transposed_padded_dealt:
-    after swizzle(Cs):
-        bulk(Cs)
-
-family fast for product:
-    boxes
-"""
-
-
-def test_results_are_copied_in_bulk_where_rows_have_whole_vectors_if_another_member_serves_the_rest() -> None:
-    def facts(other: str) -> list[list[str]]:
-        family = api.from_text(f"{STORES}    {other}\n").kernel().family("h100")
-        return [[fact.text for fact in each.facts] for each in family.candidates]
-
-    assert facts("threads") == [["K % 8 == 0", "N % 8 == 0"], []]
-    assert facts("padded_boxes") == [["K % 8 == 0"], []]
-
-
 def test_a_member_is_of_the_kernels_of_its_schedule_and_of_sizes_that_its_bulk_copies_are_for() -> None:
     file = api.from_text(SEVERAL)
     of_sums, of_columns = (file.kernel(name).family("h100") for name in ("sums", "columns"))
