@@ -77,6 +77,8 @@ class CacheGlobal:
             return _join_point(index, buffer, groups) if copy.joined else index
 
         body = redirect(tree.body, buffer, name, place, beyond=not copy.joined)
+        if body == tree.body:
+            raise _in_vain(tree, buffer)
         # Beyond the tensor, tiles have what reads there give, or zeros.
         others = (load.fallback for load in loads(tree.body) if load.buffer == buffer.name and load.fallback)
         beyond = next(others, Const(0, buffer.dtype)) if self.tiles else None
@@ -103,6 +105,13 @@ class CacheGlobal:
             raise StepError(f"a tile has at least one element, not {min(self.tiles)}")
         by = dict(zip(copy.order, self.tiles, strict=True))
         return tuple(extent.ceildiv(by[d]) * by[d] for d, extent in enumerate(copy.shape))
+
+
+def _in_vain(tree: Tree, buffer: Buffer) -> StepError:
+    """What is wrong with a copy that nothing reads."""
+    views = [b.name for b in tree.buffers if b.windows and b.windows.tensor == buffer.name]
+    notes = [f"'{each}' is read, where '{buffer.name}' lies: leave out windows, or the copy" for each in views]
+    return StepError(f"nothing reads '{buffer.name}', so that a copy would be in vain", notes=tuple(notes))
 
 
 def _copy_buffer(buffer: Buffer, name: str, groups: list[tuple[int, ...]]) -> Buffer:
