@@ -281,7 +281,7 @@ def at_their_best(candidates: Sequence[Candidate], machine: Machine) -> list[Can
     return list(candidates)
 
 
-def aligned(tree: Tree, copies: Sequence[str] = ("inputs", "vectors", "results")) -> Iterator[Fact]:
+def aligned(tree: Tree, copies: Sequence[str]) -> Iterator[Fact]:
     """That tensors copied while threads go on have rows of whole vectors: of 16 bytes where "inputs" or "results" are
     copied in bulk, and of threads' own "vectors" where one element is too short for such a copy. Where they have not,
     threads wait for each element."""
