@@ -44,9 +44,10 @@ class Specialize:
     and begins its own: the slot that they read is emptied one iteration later. That pays where one warpgroup has the
     tensor cores for itself, or products are short; several warpgroups fill each other's pauses without it.
 
-    With `registers=240`, consumers have 240 registers each, a multiple of 8, and more than a launch can give to
+    With `registers=240`, a multiple of 8, consumers have up to 240 registers each, where a launch can give fewer to
     all: the producer gives up its own, for which its row of the block becomes a whole warpgroup, as those of the
-    consumers have to be. So large tiles of results are not spilled.
+    consumers have to be. Two warpgroups of consumers get 240, three 160 and four 112, and one needs none of the
+    producer's. So large tiles of results are not spilled.
 
     With `turns=w`, two blocks along the block loop w become one (ping-pong): each is a warpgroup, with registers and
     other shared memory of its own, and they take turns at the slots, tile by tile: while one stores its results, the

@@ -23,12 +23,15 @@ class Budgets:
     producer: int
 
 
-def budgets_of(consumer: int, consuming: int, row: int, resident: int) -> Budgets:
-    """The budgets of a block in which `consuming` threads are to have `consumer` registers, and a `row` of others the
-    rest, where that is one: less than `FEWEST` if too little is left."""
+def budgets_of(wanted: int, consuming: int, row: int, resident: int) -> Budgets | None:
+    """The budgets of a block in which `consuming` threads have `wanted` registers each, or as many as a `row` of others
+    leaves them; None where a launch gives as many to all."""
     launched = launched_registers(consuming + row, resident)
-    rest = (launched * (consuming + row) - consuming * consumer) // row // UNIT * UNIT
-    return Budgets(launched, consumer, min(rest, launched))
+    pool = launched * (consuming + row)
+    consumer = min(wanted, (pool - FEWEST * row) // consuming // UNIT * UNIT)
+    if consumer <= launched:
+        return None
+    return Budgets(launched, consumer, (pool - consumer * consuming) // row // UNIT * UNIT)
 
 
 def launched_registers(threads: int, resident: int) -> int:

@@ -81,7 +81,7 @@ def _node(node: Node, depth: int) -> list[str]:
     kind += f" across {node.across}" if node.across else ""
     kind += "  specialized" if node.specialized else ""
     kind += "  overlapped" if node.overlapped else ""
-    kind += f"  {node.registers} registers" if node.registers else ""
+    kind += f"  up to {node.registers} registers" if node.registers else ""
     kind += f"  multicast to {node.multicast}" if node.multicast else ""
     kind += f"  {node.turns} in turn" if node.turns else ""
     kind += f"  {node.performed.instruction.name}" if node.performed else ""

@@ -19,7 +19,7 @@ others is for their groups of the same number.
 from __future__ import annotations
 
 from tilegen.ir.affine import const
-from tilegen.ir.hardware.budgets import FEWEST, UNIT, WARPGROUP, budgets_of
+from tilegen.ir.hardware.budgets import WARPGROUP
 from tilegen.ir.hardware.described import align_described
 from tilegen.ir.hardware.lanes import WARP
 from tilegen.ir.hardware.limits import SWIZZLED_PLACE
@@ -64,7 +64,7 @@ def _check_loop(program: Projection, launch: Node, loop: Loop) -> None:
         _check_turns(launch, loop)
         _check_groups(program.tree, launch, loop)
     if loop.registers:
-        _check_budgets(launch, loop)
+        _check_warpgroups(launch, loop)
     _check_copies(program, launch, loop)
     copies = loop.body[: leading_copies(loop, staged_buffers(program.tree, loop))]
     if loop.overlapped and not all(_is_asynchronous(node) for node in loop.body[len(copies) :]):
@@ -100,27 +100,13 @@ def _check_threads(launch: Node, loop: Loop) -> None:
         )
 
 
-def _check_budgets(launch: Node, loop: Loop) -> None:
-    """Refused where the threads are no warpgroups, or there are too few registers."""
+def _check_warpgroups(launch: Node, loop: Loop) -> None:
+    """Refused where the threads that give registers and get them are no warpgroups."""
     consuming, row = consumers_and_row(launch)
-    found = budgets_of(loop.registers, consuming, row, max(each.resident for each in loops(launch)))
     if consuming % WARPGROUP or row % WARPGROUP:
         raise NoForm(
             f"'{loop.name}' gives registers to {consuming} consumers in rows of {row}, which are no warpgroups",
             way=f"a warpgroup has {WARPGROUP} threads, in one row or several",
-        )
-    if loop.registers <= found.launched:
-        raise NoForm(
-            f"each of {consuming + row} threads can have {found.launched} registers, and the consumers are given "
-            f"{loop.registers}",
-            way="leave out registers=",
-        )
-    if found.producer < FEWEST:
-        pool = found.launched * (consuming + row)
-        most = (pool - FEWEST * row) // consuming // UNIT * UNIT
-        raise NoForm(
-            f"{consuming} consumers with {loop.registers} registers leave too few of {pool} for {row} others",
-            way=f"registers={most} is the most",
         )
 
 
