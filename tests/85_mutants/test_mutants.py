@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.support.mutants.mutants import figures, of_base, read_log, table
-from tests.support.stock import cases
+from tests.support.mutants.small import tiles
+from tests.support.stock import cases, schedule_stock
 
 LARGE = "hgemm.ldmatrix"
 SAMPLE = {
@@ -35,6 +36,12 @@ def test_every_fault_is_caught_before_anything_runs(position):
     assert before >= 0.95 * total, table(results)
     assert total >= 40
     assert equivalent <= total // 3
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "schedule"), cases())
+def test_a_stock_schedule_allows_the_tiles_of_which_mutants_are_made(name, schedule):
+    assert schedule_stock(name, schedule, *tiles(name, schedule)).tree
 
 
 def test_a_log_is_read_up_to_where_a_run_was_cut_off(tmp_path):

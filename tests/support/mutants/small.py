@@ -18,6 +18,7 @@ REGISTERS = {"TM": 32, "TN": 16, "TK": 4, "WM": 4, "WN": 4}
 # A patch of a convolution: several filters, rows and columns a thread, four lanes.
 PATCH = {"TF": 8, "TY": 4, "TX": 4, "LANES_F": 2, "LANES_X": 2, "OWN_F": 2, "OWN_Y": 2, "OWN_X": 2, "STORE": 2}
 WARP_TILES = {"TM": 32, "TN": 16, "TK": 16, "WM": 16, "WN": 16}  # by tensor cores: two fragments a warp
+PRODUCT = {"TM": 64, "STAGES": 2, "KP": 128, "GZ": 2}  # by one warpgroup
 PIPELINED = WARP_TILES | {"TN": 32, "WM": 32, "TK": 32}
 # What the steps of a schedule allow where it is not SMALL, and the constants of its kernel: of the first that matches.
 FITTING = {
@@ -30,7 +31,7 @@ FITTING = {
     r"(conv2d_winograd\.products|transposed_winograd\.wide)": {
         "H": 4, "W": 6, "TH": 1, "TW": 2, "COUNT": 4, "WIDTH": 2, "TF": 16, "TP": 32, "TC": 2, "WF": 1, "WP": 1,
     },
-    r"(gemm|syrk)\.registers": REGISTERS,
+    r"(gemm|syrk)\.(registers|strided)": REGISTERS,
     r"gemm\.padded.*": WARPS | {"TN": 32, "WJ": 1},
     r"gemm_pieces\.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     r"gemm_pieces\..*": {"TM": 128, "STAGES": 2, "H": 2},
@@ -43,6 +44,9 @@ FITTING = {
     r"hconv.*\.more_filters": {"TX": 4, "STAGES": 2},
     r"hconv\.windows": {"TY": 2, "TX": 16, "WY": 1},
     r"hconv\.warpgroups": {"TY": 8, "TX": 8},
+    r"hconv\.(product|padded_warps)": PIPELINED,
+    r"hconv\.turned": {"TN": 64, "STAGES": 2},
+    r"hconv\.(persistent.*|whole_tiles|ping_pong_early|launched_early|split_early|padded_product)": PRODUCT,
     r"(hconv|conv_pieces).*\.(?!naive).*": {"TN": 1, "STAGES": 2},
     r"hgemm\.fragments": {"TM": 16, "TN": 8},
     r"hgemm\.(shared|ldmatrix|swizzled|pipelined)": WARP_TILES,
@@ -51,7 +55,7 @@ FITTING = {
     r"hgemm\.(sums|rounded|cut_off(_transposed)?|(.*_)?stored)": PIPELINED,
     r"hgemm\..*\.fused": PIPELINED,
     r"hgemm\.turned_.*": {"TN": 64, "STAGES": 2},
-    r"(epilogues|matching_products|hgemm)\.(?!naive).*": {"TM": 64, "STAGES": 2, "KP": 128, "GZ": 2},
+    r"(epilogues|matching_products|hgemm)\.(?!naive).*": PRODUCT,
     r"(layer_norm|row_argmax|row_sum|softmax)\.warps": {"N": 256, "R": 2},  # two vectors a lane, two warps
     r"(layer_norm|row_argmax|row_sum|softmax)\.blocks": {"N": 512, "WARPS": 2},
     r"matching_dot\..*": {"TM": 32, "TN": 64},
