@@ -74,7 +74,7 @@ def test_a_long_check_is_announced():
     assert check_outlook(found, [{"M": 20, "N": 20, "K": 20}], engine) is None
     line = check_outlook(found, [{"M": 500, "N": 500, "K": 500}], engine)
     assert re.fullmatch(
-        r"the check has up to [0-9,]+ points for each of 17 schedules and takes about \d+ hours; "
+        r"the check has up to [0-9,]+ points for each of 19 schedules and takes about \d+ hours; "
         r"without --size it takes sizes that reach all tiles, whole and at borders, and takes less",
         line,
     )

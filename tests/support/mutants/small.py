@@ -35,7 +35,7 @@ FITTING = {
     r"gemm\.padded.*": WARPS | {"TN": 32, "WJ": 1},
     r"gemm_pieces\.two_f16": {"TM": 128, "STAGES": 2, "WARPS": 2, "H": 2, "HB": 4},
     r"gemm_pieces\..*": {"TM": 128, "STAGES": 2, "H": 2},
-    r"gemm.*\.(warps|pipelined|across|transposed|whole_rows|fused.*|split_.*|atomic)": WARPS,
+    r"gemm.*\.(warps|pipelined|across|transposed.*|whole_rows|fused.*|split_.*|atomic)": WARPS,
     r"grouped\.overlapped": PIPELINED,
     r"grouped\.ping_pong": {"TM": 64, "STAGES": 2},
     r"grouped\.balanced": {"TN": 64, "STAGES": 2},
