@@ -54,6 +54,7 @@ FITTING = {
     r"hgemm\.(hgemm_(f16|nt)\.)?(overlapped|staged|padded)": PIPELINED,
     r"hgemm\.(sums|rounded|cut_off(_transposed)?|(.*_)?stored)": PIPELINED,
     r"hgemm\..*\.fused": PIPELINED,
+    r"hgemm\.turned_large": {"TN": 128, "STAGES": 2},
     r"hgemm\.turned_.*": {"TN": 64, "STAGES": 2},
     r"(epilogues|matching_products|hgemm)\.(?!naive).*": PRODUCT,
     r"(layer_norm|row_argmax|row_sum|softmax)\.warps": {"N": 256, "R": 2},  # two vectors a lane, two warps
