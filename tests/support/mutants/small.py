@@ -44,7 +44,7 @@ FITTING = {
     r"hconv.*\.more_filters": {"TX": 4, "STAGES": 2},
     r"hconv\.windows": {"TY": 2, "TX": 16, "WY": 1},
     r"hconv\.warpgroups": {"TY": 8, "TX": 8},
-    r"hconv\.(product|padded_warps)": PIPELINED,
+    r"hconv\.(product|padded_warps|loaded)": PIPELINED,
     r"hconv\.turned": {"TN": 64, "STAGES": 2},
     r"hconv\.(persistent.*|whole_tiles|ping_pong_early|launched_early|split_early|padded_product)": PRODUCT,
     r"(hconv|conv_pieces).*\.(?!naive).*": {"TN": 1, "STAGES": 2},
