@@ -60,7 +60,6 @@ def check_command(request: Request, fix: tuple[str, ...], device: str, unproved:
     trees = {name: each.tree for name, each in applied.items()}
     printing.print_remarks(applied)
     runs_on, every = engine(device), list(trees.values())
-    request.check_sizes(every[0].kernel)
     sizes = sizes_to_check(every, request.sizes, limits_of_check(runs_on))
     require_check_memory(every, sizes, runs_on, repeated=repeat is not None)
     printing.print_note(check_outlook(every, sizes, runs_on, repeat or 0))

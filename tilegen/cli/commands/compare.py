@@ -83,8 +83,6 @@ def compare_command(
         kernel = next(each.kernel for each in tried.values() if each.applied)
         tried["suggested"] = suggested(first.file, kernel, machine, first.sizes)
     printing.print_remarks({name: each.applied for name, each in tried.items() if each.applied})
-    for sizes in first.points:
-        replace(first, sizes=sizes).check_sizes(next(each.applied.kernel for each in tried.values() if each.applied))
     options = {"unproved": unproved, "errors": errors, "steady": steady, "machine": predicts}
     sweep = _Sweep(tried, runs_on, fixed, tuned, family, **options)
     for sizes in first.points:

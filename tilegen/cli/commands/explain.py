@@ -55,7 +55,6 @@ def explain_command(
     fixed = parse_point(fix, "--fix")
     request, choice = _chosen(request, ceilings, fixed)
     scheduled = request.one("explain", fixed)
-    request.check_sizes(scheduled.kernel)
     counted = power_sizes(scheduled.tree.kernel, request.sizes, GPU_LIMITS)
 
     def again(values: Mapping[str, Setting]) -> Derivation:

@@ -44,7 +44,6 @@ def ladder_command(
     runs_on = engine(device)
     predicts = machine_instead(machine, device, on_gpu=runs_on.on_gpu)
     scheduled = request.one("ladder", fixed={})
-    request.check_sizes(scheduled.kernel)
     options: dict[str, Any] = {"limit": limit, "unproved": unproved, "machine": predicts}
     with printing.progress() as progress:
         given = (scheduled.core, runs_on, request.sizes)

@@ -61,7 +61,6 @@ def profile_command(request: Request, machine: str, last: bool, keep: str | None
     find_profiler()
     ceilings = find_machine(machine)
     scheduled = request.one("profile", fixed={})
-    request.check_sizes(scheduled.kernel)
     (attempt,) = request.tried({})
     counted = power_sizes(scheduled.tree.kernel, request.sizes, GPU_LIMITS)
     require_timing_memory([scheduled.tree], counted, engine("cuda"))

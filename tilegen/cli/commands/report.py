@@ -56,7 +56,6 @@ def report_command(
     ceilings = find_machine(machine)
     scheduled = list(request.schedules(parse_point(fix, "--fix")).values())
     kernel = scheduled[0].kernel
-    request.check_sizes(kernel)
     counted = power_sizes(kernel, request.sizes, GPU_LIMITS)
     with printing.progress() as progress:
 

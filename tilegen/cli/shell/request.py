@@ -213,7 +213,7 @@ class Request:
 
     def check_sizes(self, kernel: nodes.Kernel) -> None:
         """Raises UsageError where --size names what is no size of the kernel, or gives one below 1."""
-        for name, value in self.sizes.items():
+        for name, value in (each for sizes in self.points or [self.sizes] for each in sizes.items()):
             if name not in kernel.sizes:
                 message = f"kernel '{kernel.name}' has no size '{name}'"
                 raise UsageError(message, notes=self._size_notes(name, value, kernel))
@@ -282,6 +282,8 @@ def _attempts(request: Request, selection: Selection, fixed: Mapping[str, int]) 
     """Each schedule with all values of its parameters; the kernel as written where there is no schedule."""
     settings = request.settings
     built = request.built_kernel(selection, fixed)
+    if fixed is not request.sizes:  # those of show and emit are constants by now
+        request.check_sizes(built.ir)  # before schedules are applied, which takes seconds
     if not selection.schedules:
         yield attempt(request.file, built, None, {})
     for schedule in selection.schedules:
