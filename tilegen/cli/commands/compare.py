@@ -178,7 +178,7 @@ def _family_row(
 
     if chooser is None:
         return {}
-    replace(request, sizes=sizes).check_sizes(chooser.kernel)
+    request.check_sizes(chooser.kernel)
     try:
         member = chooser.choose(**power_sizes(chooser.kernel, sizes, GPU_LIMITS))
     except UsageError:
